@@ -1,0 +1,214 @@
+/* The pool of pool.h.
+ *
+ * A run is one increment of `epoch`: workers wait for it to change, compute, and count themselves off in `left`. Waiting
+ * spins SPIN_ROUNDS times with pause and then sleeps by futex on the same word; the waker calls the kernel only when
+ * somebody sleeps. The caller spins the same way for `left` to reach 0.
+ */
+#include "base/pool.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/num.h"
+
+#define SPIN_ROUNDS 4000 /* about 50-100 us: longer than the serial part between two operations of a step */
+
+struct pool {
+    _Alignas(64) atomic_uint epoch; /* changes when a run starts */
+    atomic_int sleepers;
+    _Alignas(64) atomic_uint left; /* members that have not finished this run */
+    atomic_int caller_sleeps;
+    _Alignas(64) atomic_uint gate; /* barrier generation */
+    atomic_uint arrived;
+    void (*fn)(void *, int, int);
+    void      *arg;
+    int        n;
+    atomic_int stop;
+    struct member {
+        struct pool *pool;
+        int          i;
+        pthread_t    thread;
+    } *members;
+};
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void futex_wait(atomic_uint *word, unsigned seen)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void futex_wake(atomic_uint *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Waits until *word differs from `seen`. */
+static void wait_change(atomic_uint *word, unsigned seen, atomic_int *sleepers)
+{
+    for (int i = 0; i < SPIN_ROUNDS; i++) {
+        if (atomic_load_explicit(word, memory_order_acquire) != seen)
+            return;
+        relax();
+    }
+    atomic_fetch_add(sleepers, 1);
+    while (atomic_load(word) == seen)
+        futex_wait(word, seen);
+    atomic_fetch_sub(sleepers, 1);
+}
+
+static void *worker(void *arg)
+{
+    struct member *m = arg;
+    struct pool   *p = m->pool;
+    unsigned       seen = 0;
+    for (;;) {
+        wait_change(&p->epoch, seen, &p->sleepers);
+        seen++; /* runs do not overlap: exactly one new epoch */
+        if (atomic_load(&p->stop))
+            return NULL;
+        p->fn(p->arg, m->i, p->n);
+        if (atomic_fetch_sub(&p->left, 1) == 1 && atomic_load(&p->caller_sleeps))
+            futex_wake(&p->left);
+    }
+}
+
+int pool_size(const struct pool *p)
+{
+    return p->n;
+}
+
+static void start_epoch(struct pool *p)
+{
+    atomic_fetch_add(&p->epoch, 1);
+    if (atomic_load(&p->sleepers))
+        futex_wake(&p->epoch);
+}
+
+void pool_run(struct pool *p, void (*fn)(void *, int, int), void *arg)
+{
+    unsigned left;
+    if (p->n == 1) {
+        fn(arg, 0, 1);
+        return;
+    }
+    p->fn = fn;
+    p->arg = arg;
+    atomic_store(&p->left, (unsigned)p->n - 1);
+    start_epoch(p);
+    fn(arg, 0, p->n);
+    while ((left = atomic_load_explicit(&p->left, memory_order_acquire)) != 0)
+        wait_change(&p->left, left, &p->caller_sleeps);
+}
+
+void pool_barrier(struct pool *p)
+{
+    unsigned gate = atomic_load(&p->gate);
+    if (atomic_fetch_add(&p->arrived, 1) + 1 == (unsigned)p->n) {
+        atomic_store(&p->arrived, 0);
+        atomic_store(&p->gate, gate + 1);
+        return;
+    }
+    for (int i = 0; atomic_load_explicit(&p->gate, memory_order_acquire) == gate; i++) {
+        if (i < SPIN_ROUNDS)
+            relax();
+        else
+            sched_yield();
+    }
+}
+
+int pool_new(struct pool **out, int n, struct error *e)
+{
+    if (n < 1 || n > POOL_THREADS_MAX)
+        return error_set(e, ERR_INVALID, "threads", "threads is %d, needed 1 to %d", n, POOL_THREADS_MAX);
+    struct pool *p = aligned_alloc(64, (sizeof *p + 63) & ~(size_t)63);
+    if (!p)
+        return error_nomem(e, "the thread pool");
+    memset(p, 0, sizeof *p);
+    p->n = 1;
+    p->members = calloc((size_t)n, sizeof *p->members);
+    if (!p->members) {
+        free(p);
+        return error_nomem(e, "the thread pool");
+    }
+    for (int i = 1; i < n; i++) {
+        p->members[i] = (struct member){.pool = p, .i = i};
+        int en = pthread_create(&p->members[i].thread, NULL, worker, &p->members[i]);
+        if (en) {
+            pool_free(p);
+            return error_errno(e, en, "start a thread of", "the pool");
+        }
+        p->n = i + 1;
+    }
+    *out = p;
+    return 0;
+}
+
+void pool_free(struct pool *p)
+{
+    if (!p)
+        return;
+    atomic_store(&p->stop, 1);
+    start_epoch(p);
+    for (int i = 1; i < p->n; i++)
+        pthread_join(p->members[i].thread, NULL);
+    free(p->members);
+    free(p);
+}
+
+/* Cores that a cgroup v2 or v1 quota grants, or INT_MAX. */
+static int cgroup_cores(void)
+{
+    char      line[128];
+    long long quota = 0, period = 0;
+    FILE     *f = fopen("/sys/fs/cgroup/cpu.max", "re");
+    if (f) {
+        if (fgets(line, sizeof line, f) && sscanf(line, "%lld %lld", &quota, &period) != 2)
+            quota = 0;
+        fclose(f);
+    } else {
+        f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "re");
+        if (f) {
+            if (fscanf(f, "%lld", &quota) != 1)
+                quota = 0;
+            fclose(f);
+        }
+        f = fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "re");
+        if (f) {
+            if (fscanf(f, "%lld", &period) != 1)
+                period = 0;
+            fclose(f);
+        }
+    }
+    if (quota <= 0 || period <= 0)
+        return INT_MAX;
+    long long cores = (quota + period - 1) / period;
+    return cores < 1 ? 1 : cores > INT_MAX ? INT_MAX : (int)cores;
+}
+
+int pool_default_size(void)
+{
+    cpu_set_t set;
+    int       n = 1;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        n = CPU_COUNT(&set);
+    n = MIN(n, cgroup_cores());
+    return MAX(1, MIN(n, POOL_THREADS_MAX));
+}
