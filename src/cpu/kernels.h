@@ -1,0 +1,39 @@
+/* Internal to src/cpu: the tables of kernels, one per family, filled scalar first and overwritten level by level.
+ *
+ * A family's file set: <family>_scalar.c (the reference form), <family>_avx2.c, <family>_avx512.c, ...; each has one
+ * function that overwrites the entries it improves. All levels compute the same sequence of float operations per element
+ * unless the table says otherwise, so kernelcheck compares them bit for bit.
+ */
+#ifndef MLXCEL_CPU_KERNELS_H
+#define MLXCEL_CPU_KERNELS_H
+
+#include "cpu/cpu.h"
+
+struct linear_fns; /* linear.h */
+struct attn_fns;   /* attn.h */
+struct row_fns;    /* rows.h: norm, silu_mul, add, rope, conversions */
+
+struct cpu {
+    struct backend           base;
+    struct pool             *pool;
+    enum cpu_level           level;
+    enum precision           precision;
+    const struct linear_fns *linear;
+    const struct attn_fns   *attn;
+    const struct row_fns    *rows;
+    struct run_limits        lim;
+    void                    *linear_scratch, *attn_scratch; /* made by reserve, freed with the backend */
+};
+
+/* Each family: its table for a level, and its operations and scratch. */
+const struct linear_fns *linear_fns_for(enum cpu_level level);
+const struct attn_fns   *attn_fns_for(enum cpu_level level);
+const struct row_fns    *row_fns_for(enum cpu_level level);
+
+void linear_install(struct cpu *c); /* ops embed, linear, linear_many, linear_silu_mul; prepare, release, packed_size */
+int  linear_reserve(struct cpu *c, struct error *e);
+void attn_install(struct cpu *c); /* ops kv_write, attention */
+int  attn_reserve(struct cpu *c, struct error *e);
+void rows_install(struct cpu *c); /* ops rms_norm, add, silu_mul, rope_angles, rope, gather_rows, add_rms_norm, rope_kv_write */
+
+#endif

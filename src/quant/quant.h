@@ -1,0 +1,53 @@
+/* Quantized planes of MLX checkpoints: which modes exist, which mode two planes are, decoding and encoding.
+ *
+ * A matrix W[n_out, K] is stored as `weight` U32 [n_out, K * bits / 32] (little-endian bit stream per row, element i in bits
+ * [i*bits, (i+1)*bits)), `scales` [n_out, K / group] and, for affine, `biases` of the same shape; w = scale * code + bias.
+ * The decoders here are the scalar reference that every kernel is compared with. Source of the rules: ml-explore/mlx,
+ * described in docs/quantization.md.
+ */
+#ifndef MLXCEL_QUANT_QUANT_H
+#define MLXCEL_QUANT_QUANT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "formats/dtype.h"
+
+enum quant_mode { QUANT_NONE, QUANT_AFFINE, QUANT_MXFP4, QUANT_MXFP8, QUANT_NVFP4, QUANT_MODES };
+
+struct quant {
+    enum quant_mode mode;
+    int             bits, group;
+    enum dtype      scale_dtype; /* of scales and biases */
+};
+
+/* "affine", ...; quant_mode_from_name gives QUANT_NONE for an unknown name. */
+const char     *quant_mode_name(enum quant_mode mode);
+enum quant_mode quant_mode_from_name(const char *name);
+
+struct tensor_view;
+/* Decides the mode of the planes of one parameter whose logical input width is K, from the planes alone
+ * (bits = 32 * cols / K, group = K / groups), and checks every shape: leading dimensions equal, packed width exact, dtypes a
+ * pair that MLX can hold. w and scales are not NULL, biases may be. On a misfit adds one fault naming plane, file, both
+ * shapes and what is needed, and returns its code. lead is the number of leading dimensions before K (1 for [out, K]). */
+int quant_from_planes(struct quant *out, const struct tensor_view *w, const struct tensor_view *scales,
+                      const struct tensor_view *biases, int64_t K, struct faults *f);
+
+/* Bytes of one row of codes / of one row of scales. */
+size_t quant_row_bytes(const struct quant *q, int64_t K);
+size_t quant_scale_row_bytes(const struct quant *q, int64_t K);
+
+/* Decodes the first K elements of a row to float32: fl(fl(scale * code) + bias) with scale and bias widened to float32. */
+void quant_decode_row(const struct quant *q, const void *codes, const void *scales, const void *biases, int64_t K,
+                      float *out);
+/* The integer codes of a row (affine and the 4-bit float modes: the raw code), one byte each. */
+void quant_codes_row(const struct quant *q, const void *codes, int64_t K, uint8_t *out);
+/* Writes K codes (each < 2^bits) as a packed row; the reverse of quant_codes_row. */
+void quant_pack_row(const struct quant *q, const uint8_t *codes, int64_t K, void *out);
+
+/* Affine encoding of one row of K float32 values, bit-equal to mx.quantize on mlx's CPU backend (docs/quantization.md):
+ * writes codes, scales and biases (scale_dtype). */
+void quant_encode_row(const struct quant *q, const float *w, int64_t K, void *codes, void *scales, void *biases);
+
+#endif

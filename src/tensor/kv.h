@@ -1,0 +1,48 @@
+/* The paged key/value cache as kernels see it.
+ *
+ * A page holds page_tokens (a multiple of 64) consecutive positions of one sequence for every layer of its cache group.
+ * One layer's part of a page:
+ *
+ *   head 0: tile 0 [ K: head_dim x 64 | V: 64 x head_dim ]  tile 1 [ K | V ] ...   head 1: ...
+ *
+ * A tile is 64 keys aligned to absolute position 0. K is stored transposed (64 keys of one feature side by side), so that a
+ * vector register holds the scores of neighbouring keys; V is stored key by key. Elements are float16, or float32 in exact
+ * mode. Every row of a step reads K and V as stored, also those written in the same step (the order law, rule d).
+ */
+#ifndef MLXCEL_TENSOR_KV_H
+#define MLXCEL_TENSOR_KV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define KV_TILE 64  /* keys per tile */
+#define KV_SPAN 512 /* keys whose (max, sum, output) are formed together and merged in order */
+
+struct kv_layer {
+    int    n_kv_head, head_dim;
+    int    elem_size;   /* 2: float16, 4: float32 */
+    int    page_tokens; /* multiple of KV_TILE */
+    size_t offset;      /* bytes from the page's start to this layer's part */
+};
+
+/* Bytes of one layer's part of a page. */
+static inline size_t kv_layer_bytes(const struct kv_layer *l)
+{
+    return (size_t)l->n_kv_head * (size_t)l->page_tokens * 2 * (size_t)l->head_dim * (size_t)l->elem_size;
+}
+
+/* The K part of the tile that holds position pos of kv head h: element (feature d, key j) at [d * KV_TILE + j]. */
+static inline void *kv_k_tile(const struct kv_layer *l, void *page, int h, int64_t pos)
+{
+    size_t tile = (size_t)(pos % l->page_tokens) / KV_TILE, tiles = (size_t)l->page_tokens / KV_TILE;
+    return (char *)page + l->offset +
+           ((size_t)h * tiles + tile) * 2 * KV_TILE * (size_t)l->head_dim * (size_t)l->elem_size;
+}
+
+/* The V part of that tile: element (key j, feature d) at [j * head_dim + d]. */
+static inline void *kv_v_tile(const struct kv_layer *l, void *page, int h, int64_t pos)
+{
+    return (char *)kv_k_tile(l, page, h, pos) + (size_t)KV_TILE * (size_t)l->head_dim * (size_t)l->elem_size;
+}
+
+#endif

@@ -1,0 +1,112 @@
+/* The operations of a forward pass, at the level where fusing pays, over a backend's table of function pointers.
+ *
+ * Rules: shapes were checked at load; operations do not allocate (backend.reserve made the scratch), do not read values back
+ * and cannot fail half-way. Tensors of one call do not overlap unless said. Within one CPU level and precision each output
+ * element is one fixed sequence of float operations on its own operands (the order law, docs/order-law.md): rows, tiles,
+ * threads and batch mates never change it.
+ *
+ *   embed            y[i] = row token[i] of w, as float32
+ *   rms_norm         y = x * rsqrt(mean(x^2) + eps) * w over the last w->n_in columns; x may be y. x of several heads: n_col is
+ *                    a multiple of w->n_in and each piece is normalised by itself (q/k norm).
+ *   linear           y = x W^T + bias
+ *   add              y += x
+ *   silu_mul         y = silu(gate) * up; y may be gate or up
+ *   rope_angles      cs[i] = cos, sin pairs [dims/2][2] of row i's position; once a step per rope kind
+ *   rope             rotates the first `dims` features of each head of x in place
+ *   kv_write         stores each row's k and v [n_kv_head * head_dim] at its position of the cache
+ *   attention        y = softmax(scale q K^T) V over keys of the row's sequence at positions <= its own (and > position -
+ *                    window when window > 0)
+ *   gather_rows      y[j] = x[index[j]]
+ *   linear_many      y[k] = x W_k^T + bias_k for n <= 4 weights of one input (n = 1 allowed)
+ *   linear_silu_mul  y = silu(x G^T) * (x U^T); tmp has y's shape
+ *   add_rms_norm     x += delta, y = rms_norm(x)
+ *   rope_kv_write    rope(q), rope(k), kv_write(k, v); cs from rope_angles. k is rotated in place.
+ */
+#ifndef MLXCEL_TENSOR_OPS_H
+#define MLXCEL_TENSOR_OPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "tensor/kv.h"
+#include "tensor/step.h"
+#include "tensor/tensor.h"
+#include "tensor/weight.h"
+
+enum precision {
+    PRECISION_DEFAULT, /* activations may be int8 per block of at most 32 inside a quantized matmul */
+    PRECISION_HIGH,    /* two int8 terms */
+    PRECISION_EXACT    /* dequantized float32 weights, float32 activations and cache */
+};
+
+/* Rotary embedding: angle of pair i at position p is p * inv_freq[i]; cos and sin are multiplied by mscale. */
+struct rope {
+    int    dims;        /* rotated features of a head; pairs are (i, i + dims/2), or (2i, 2i+1) when interleaved */
+    bool   interleaved;
+    float  mscale;
+    float *inv_freq; /* [dims / 2] */
+};
+
+/* Static arguments of a layer's attention. */
+struct attn {
+    int             n_head, n_kv_head, head_dim;
+    int             window; /* 0: all earlier keys */
+    float           scale;
+    struct kv_layer kv;
+};
+
+struct run;
+struct ops {
+#define PRIM(name, params, args) void(*name) params;
+#define COMP(name, params, args) void(*name) params;
+#include "tensor/ops.def"
+#undef PRIM
+#undef COMP
+};
+
+/* The greatest sizes that a run will use: from them the backend makes its scratch. */
+struct run_limits {
+    int64_t n_row;       /* rows of one step */
+    int64_t n_in, n_out; /* of any linear */
+    int     n_head, n_kv_head, head_dim;
+    int64_t n_key; /* positions of a sequence */
+};
+
+/* How a parameter is used; decides its packed form. */
+enum weight_use { WEIGHT_LINEAR = 1, WEIGHT_EMBED = 2, WEIGHT_VECTOR = 4 };
+
+struct backend {
+    const char *name;
+    struct ops  ops;
+    int         kv_elem_size; /* bytes of a cache element: 2, or 4 in exact mode */
+    /* Makes w->packed for the uses given (or decides that the planes serve). May run in parallel inside. */
+    int (*prepare)(struct backend *b, struct weight *w, unsigned uses, struct error *e);
+    void (*release)(struct backend *b, struct weight *w);
+    int (*reserve)(struct backend *b, const struct run_limits *lim, struct error *e);
+    /* Bytes that prepare would allocate for w, for memory estimates before loading. */
+    size_t (*packed_size)(const struct backend *b, const struct weight *w, unsigned uses);
+    void (*free)(struct backend *b);
+};
+
+/* What one forward pass carries along. */
+struct run {
+    struct backend    *backend;
+    const struct step *step;
+};
+
+/* Sets every composed operation that the backend left NULL to its default. */
+void ops_set_defaults(struct ops *ops);
+
+/* op_linear(r, w, x, y) and so on: call the backend's operation. */
+#define PRIM(name, params, args)                                                                                       \
+    static inline void op_##name params                                                                                \
+    {                                                                                                                  \
+        r->backend->ops.name args;                                                                                     \
+    }
+#define COMP PRIM
+#include "tensor/ops.def"
+#undef PRIM
+#undef COMP
+
+#endif
