@@ -1,0 +1,214 @@
+/* mlxcel: run MLX-format language models on Linux. The whole public C API; compiles alone as C11 and C++.
+ *
+ * One object, struct mlxcel, is an opened model: weights, tokenizer, chat template and the engine that computes for many
+ * sequences at once. The shortest program:
+ *
+ *     struct mlxcel_error err = {0};
+ *     struct mlxcel *m;
+ *     if (mlxcel_open(&m, "path/or/name", NULL, &err)) { fprintf(stderr, "%s\n", err.message); return 1; }
+ *     mlxcel_generate(m, ids, n_ids, NULL, print_event, NULL, &err);
+ *     mlxcel_close(m);
+ *
+ * Conventions. Functions return 0 when done and a positive MLXCEL_E... code otherwise; then *err (may be NULL) holds one
+ * finished sentence. Texts are UTF-8. Memory that a function hands out through a `char **` or `int32_t **` is freed with
+ * mlxcel_free. Structs of options begin with their default at zero, so `= {0}` plus the fields wanted is right;
+ * NULL means all defaults.
+ *
+ * Threads. mlxcel_submit, mlxcel_cancel, mlxcel_wait_work and the text functions may be called from any thread. mlxcel_step and
+ * the functions built on it (mlxcel_generate, mlxcel_logits) must be called by one thread at a time, which owns the model's
+ * state while it does; events are delivered on that thread.
+ */
+#ifndef MLXCEL_H
+#define MLXCEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define MLXCEL_API __attribute__((visibility("default")))
+#else
+#define MLXCEL_API
+#endif
+
+/* ---- errors ---- */
+
+enum mlxcel_code {
+    MLXCEL_OK = 0,
+    MLXCEL_EUSAGE,
+    MLXCEL_EINVALID,     /* a value outside what its field allows */
+    MLXCEL_ECONTEXT,     /* more tokens than the context holds */
+    MLXCEL_EUNSUPPORTED, /* well-formed and known, but not built */
+    MLXCEL_ENOTFOUND,
+    MLXCEL_EFORMAT, /* a malformed file */
+    MLXCEL_EMISFIT, /* files that contradict each other */
+    MLXCEL_EIO,
+    MLXCEL_ENOMEM,
+    MLXCEL_ELIMIT,
+    MLXCEL_EBUSY,
+    MLXCEL_ECANCELLED,
+    MLXCEL_EINTERNAL
+};
+
+struct mlxcel_error {
+    int  code;
+    char param[256];    /* the field, tensor or flag it is about; "" if none */
+    char message[4000]; /* one sentence: file, tensor or field, found, needed, what to do */
+};
+
+/* ---- opening ---- */
+
+enum mlxcel_precision { MLXCEL_PRECISION_DEFAULT, MLXCEL_PRECISION_HIGH, MLXCEL_PRECISION_EXACT };
+enum mlxcel_log_level { MLXCEL_LOG_ERROR, MLXCEL_LOG_WARNING, MLXCEL_LOG_INFO, MLXCEL_LOG_DEBUG };
+
+struct mlxcel_options {
+    int         threads;         /* 0: the cores that affinity and cgroup allow */
+    const char *cpu_level;       /* NULL: the best this machine has; "scalar", "avx2", "avx512", "avx512vnni" */
+    int         precision;       /* enum mlxcel_precision */
+    int         context;         /* total tokens of the cache, divided among `parallel`; 0: the model's, at most 8192 */
+    int         parallel;        /* sequences that are computed at once; 0: 1 */
+    int         chunk;           /* rows of one step at most; 0: 512 */
+    int         page_tokens;     /* tokens of a cache page, a multiple of 64; 0: 64 */
+    bool        no_prefix_cache; /* never reuse the cache of earlier prompts */
+    bool        weights_only;    /* do not read tokenizer files; text functions then fail */
+    void (*log)(void *ctx, int level, const char *line);
+    void *log_ctx;
+    int   log_level; /* enum mlxcel_log_level: highest that is delivered */
+};
+
+struct mlxcel;
+
+/* `model` is a directory, or a name in the store ($MLXCEL_CACHE_DIR or ~/.cache/mlxcel) or the Hugging Face cache. */
+MLXCEL_API int  mlxcel_open(struct mlxcel **out, const char *model, const struct mlxcel_options *options,
+                            struct mlxcel_error *err);
+MLXCEL_API void mlxcel_close(struct mlxcel *m); /* NULL is fine; running sequences end without an event */
+MLXCEL_API void mlxcel_free(void *p);
+MLXCEL_API const char *mlxcel_version(void);
+
+struct mlxcel_info {
+    const char *name, *path, *model_type, *cpu_level, *precision;
+    int         threads, n_layer, n_vocab; /* n_vocab: rows of the head */
+    int         context;                   /* tokens that one sequence may use (prompt and answer) */
+    int         context_total, parallel;
+    int         context_model;   /* max_position_embeddings */
+    int64_t     n_parameter;     /* logical parameters */
+    int64_t     weights_bytes;   /* as stored in the checkpoint */
+    int64_t     kv_bytes_per_token;
+    double      load_seconds;
+    bool        has_tokenizer, has_template;
+};
+/* Strings live as long as m. */
+MLXCEL_API void mlxcel_get_info(const struct mlxcel *m, struct mlxcel_info *info);
+
+/* ---- text ---- */
+
+enum { MLXCEL_ADD_SPECIAL = 1, MLXCEL_PARSE_SPECIAL = 2 }; /* add bos/eos; recognise special tokens written in the text */
+
+MLXCEL_API int mlxcel_tokenize(const struct mlxcel *m, const char *text, size_t n, unsigned flags, int32_t **ids,
+                               size_t *n_ids, struct mlxcel_error *err);
+MLXCEL_API int mlxcel_detokenize(const struct mlxcel *m, const int32_t *ids, size_t n, bool skip_special, char **text,
+                                 size_t *text_n, struct mlxcel_error *err);
+/* Renders the chat template. request: a JSON object with messages, tools, documents, add_generation_prompt, ... With `adapt`,
+ * messages are first brought to the form that the template needs, as chat routes do. */
+MLXCEL_API int mlxcel_render_chat(const struct mlxcel *m, const char *request, bool adapt, char **text,
+                                  struct mlxcel_error *err);
+/* Whether generation ends at this id (eos ids of config and generation_config). */
+MLXCEL_API bool mlxcel_is_eos(const struct mlxcel *m, int32_t id);
+MLXCEL_API int  mlxcel_token_bytes(const struct mlxcel *m, int32_t id, char **bytes, size_t *n); /* raw bytes of a token */
+
+/* ---- generation ---- */
+
+struct mlxcel_logit_bias {
+    int32_t token;
+    float   bias; /* -INFINITY bans */
+};
+
+/* Sampling in llama-server's order: bias, penalties, top-k, top-p, min-p, temperature, draw. mlxcel_params_greedy and
+ * mlxcel_params_chat fill the defaults; a zeroed struct is greedy with max_tokens 0. */
+struct mlxcel_params {
+    float    temperature; /* 0: argmax, lowest id on ties */
+    int      top_k;       /* 0: off */
+    float    top_p;       /* 0 or >= 1: off */
+    float    min_p;       /* 0: off */
+    float    repetition_penalty; /* 0 or 1: off */
+    float    presence_penalty, frequency_penalty;
+    int      penalty_window; /* tokens of prompt and answer that penalties see; 0: none, -1: all */
+    uint64_t seed;           /* same seed, same text, alone or in any batch */
+    int      choice;         /* of n choices of one request: part of the random stream */
+    int      max_tokens;     /* 0: none (the prompt is computed), -1: until the context is full */
+    bool     ignore_eos;
+    bool     no_cache_prompt; /* do not reuse an earlier prompt's cache */
+    bool     keep_special;    /* special tokens appear in the text */
+    int      n_probs;         /* report this many most likely tokens per position; -1: not even the chosen one's */
+    const struct mlxcel_logit_bias *logit_bias;
+    size_t                          n_logit_bias;
+    const char *const              *stop; /* stop strings; the text ends before the first that occurs */
+    size_t                          n_stop;
+    const int32_t                  *stop_ids;
+    size_t                          n_stop_ids;
+};
+MLXCEL_API void mlxcel_params_greedy(struct mlxcel_params *p); /* temperature 0, max_tokens -1, n_probs -1 */
+MLXCEL_API void mlxcel_params_chat(struct mlxcel_params *p);   /* 0.8, top_k 40, top_p 0.95, min_p 0.05 */
+
+enum mlxcel_finish { MLXCEL_RUNNING, MLXCEL_STOP, MLXCEL_LENGTH, MLXCEL_CANCELLED, MLXCEL_FAILED };
+
+struct mlxcel_prob {
+    int32_t token;
+    float   logprob; /* log-softmax of the raw logits, before bias, penalties and temperature */
+};
+
+struct mlxcel_event {
+    int64_t     id;    /* as mlxcel_submit gave it */
+    int32_t     token; /* the token drawn in this step; -1: none (an end without a token) */
+    const char *text;  /* newly printable text, may be empty; complete characters only */
+    size_t      text_n;
+    int         finish;     /* enum mlxcel_finish; the last event has it non-zero */
+    const char *stop_string; /* the stop string that ended it, or NULL */
+    const struct mlxcel_error *error; /* when finish is MLXCEL_FAILED */
+    struct mlxcel_prob         prob;  /* of `token` */
+    const struct mlxcel_prob  *top;   /* n_top most likely, descending */
+    int                        n_top;
+    int                        n_prompt, n_cached, n_answer; /* tokens so far; cached: prompt tokens taken from the cache */
+    double                     prompt_seconds, answer_seconds;
+};
+typedef void mlxcel_on_event(void *ctx, const struct mlxcel_event *event);
+
+/* Queues a sequence; params and prompt are copied. Refused at once, with the numbers: an empty prompt, an id outside the
+ * vocabulary, a prompt beyond the context, a full queue. */
+MLXCEL_API int mlxcel_submit(struct mlxcel *m, const int32_t *prompt, size_t n_prompt, const struct mlxcel_params *params,
+                             mlxcel_on_event *on_event, void *ctx, int64_t *id, struct mlxcel_error *err);
+/* The sequence ends with MLXCEL_CANCELLED at the next step; unknown ids are ignored. */
+MLXCEL_API void mlxcel_cancel(struct mlxcel *m, int64_t id);
+/* Computes one step for all sequences and delivers their events. *active: sequences that are not finished. */
+MLXCEL_API int mlxcel_step(struct mlxcel *m, int *active, struct mlxcel_error *err);
+/* Sleeps until there is something to compute, or mlxcel_wake is called. */
+MLXCEL_API void mlxcel_wait_work(struct mlxcel *m);
+MLXCEL_API void mlxcel_wake(struct mlxcel *m);
+/* submit + step until that sequence ends. Returns the event's error if it failed. */
+MLXCEL_API int mlxcel_generate(struct mlxcel *m, const int32_t *prompt, size_t n_prompt,
+                               const struct mlxcel_params *params, mlxcel_on_event *on_event, void *ctx,
+                               struct mlxcel_error *err);
+/* Logits of every position: out[n * n_vocab], float32. chunk: rows of one step, 0: the option's. */
+MLXCEL_API int mlxcel_logits(struct mlxcel *m, const int32_t *tokens, size_t n, int chunk, float *out,
+                             struct mlxcel_error *err);
+
+/* ---- without loading: each hands out a JSON text ---- */
+
+/* Facts and faults of a model directory or name; see docs/cli.md, `describe --json`. context: for the memory budget. */
+MLXCEL_API int mlxcel_describe(const char *model, char **json, struct mlxcel_error *err);
+/* The models in the store and the Hugging Face cache: [{"name","path","bytes","model_type"}]. */
+MLXCEL_API int mlxcel_list(char **json, struct mlxcel_error *err);
+/* The supported families: [{"model_type", "parent", "summary"}]. */
+MLXCEL_API int mlxcel_families(char **json, struct mlxcel_error *err);
+/* Resolves a model name to its directory; the message of a failure says where it looked. */
+MLXCEL_API int mlxcel_resolve(const char *model, char **path, struct mlxcel_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
