@@ -29,6 +29,9 @@ ifeq ($(TSAN),1)
 VARIANT := tsan
 OPT     := -O1 -fno-omit-frame-pointer -fsanitize=thread
 endif
+ifeq ($(SIMDE),1)
+VARIANT := simde
+endif
 B := build/$(VARIANT)
 
 # --- flags ----------------------------------------------------------------------------------------------------------
@@ -51,6 +54,12 @@ ARCH := $(shell uname -m)
 ISA_avx2       := -mavx2 -mfma -mf16c -mbmi2
 ISA_avx512     := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512cd -mprefer-vector-width=512
 ISA_avx512vnni := $(ISA_avx512) -mavx512vnni
+ifeq ($(SIMDE),1)
+CPPFLAGS += -DMLXCEL_SIMDE
+CFLAGS   += -Wno-psabi
+ISA_avx512     := $(ISA_avx2)
+ISA_avx512vnni := $(ISA_avx2)
+endif
 isa = $(ISA_$(lastword $(subst _, ,$(basename $(notdir $(1))))))
 
 # --- sources --------------------------------------------------------------------------------------------------------
@@ -74,6 +83,7 @@ help:
 	@sed -n 's/^## //p' Makefile
 
 ## make            build the library and build/mlxcel      SAN=1: address+undefined sanitizers   TSAN=1: thread sanitizer
+##                 SIMDE=1: AVX-512 kernels emulated, to test them on any x86-64 machine
 ## make setup      install the Debian packages that the build and the tests need
 setup:
 	@tools/setup
