@@ -1,0 +1,84 @@
+/* The x86 intrinsics of the kernel files.
+ *
+ * With MLXCEL_SIMDE the 512-bit intrinsics come from SIMDe, which writes them as pairs of 256-bit ones: such a build runs
+ * the AVX-512 kernels, slowly, on a machine without AVX-512, so that kernelcheck can test them there. What SIMDe 0.7 lacks
+ * stands below. It is never part of a shipped program.
+ */
+#ifndef MLXCEL_CPU_X86_H
+#define MLXCEL_CPU_X86_H
+
+#include <stdint.h>
+#include <string.h>
+
+#ifndef MLXCEL_SIMDE
+#include <immintrin.h>
+#else
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wundef"
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/x86/avx512.h>
+#include <simde/x86/f16c.h>
+#include <simde/x86/fma.h>
+#pragma GCC diagnostic pop
+
+#undef _mm512_srai_epi32
+#define _mm512_srai_epi32 x86_srai_epi32
+static inline __m512i x86_srai_epi32(__m512i a, unsigned n)
+{
+    int32_t v[16];
+    _mm512_storeu_si512(v, a);
+    for (int i = 0; i < 16; i++)
+        v[i] >>= n;
+    return _mm512_loadu_si512(v);
+}
+
+#undef _mm512_cvtph_ps
+#define _mm512_cvtph_ps x86_cvtph_ps
+static inline __m512 x86_cvtph_ps(__m256i a)
+{
+    float v[16];
+    _mm256_storeu_ps(v, _mm256_cvtph_ps(_mm256_castsi256_si128(a)));
+    _mm256_storeu_ps(v + 8, _mm256_cvtph_ps(_mm256_extracti128_si256(a, 1)));
+    return _mm512_loadu_ps(v);
+}
+
+#undef _mm512_cvtps_ph
+#define _mm512_cvtps_ph x86_cvtps_ph
+static inline __m256i x86_cvtps_ph(__m512 a, int rounding)
+{
+    float v[16];
+    (void)rounding; /* to nearest, ties to even */
+    _mm512_storeu_ps(v, a);
+    return _mm256_set_m128i(_mm256_cvtps_ph(_mm256_loadu_ps(v + 8), _MM_FROUND_TO_NEAREST_INT),
+                            _mm256_cvtps_ph(_mm256_loadu_ps(v), _MM_FROUND_TO_NEAREST_INT));
+}
+
+/* Masked loads and stores do not touch memory outside the mask. */
+#undef _mm512_maskz_loadu_ps
+#define _mm512_maskz_loadu_ps x86_maskz_loadu_ps
+static inline __m512 x86_maskz_loadu_ps(__mmask16 m, const void *p)
+{
+    float v[16] = {0};
+    for (int i = 0; i < 16; i++)
+        if (m >> i & 1)
+            memcpy(&v[i], (const char *)p + 4 * i, 4);
+    return _mm512_loadu_ps(v);
+}
+
+#undef _mm512_mask_storeu_ps
+#define _mm512_mask_storeu_ps x86_mask_storeu_ps
+static inline void x86_mask_storeu_ps(void *p, __mmask16 m, __m512 a)
+{
+    float v[16];
+    _mm512_storeu_ps(v, a);
+    for (int i = 0; i < 16; i++)
+        if (m >> i & 1)
+            memcpy((char *)p + 4 * i, &v[i], 4);
+}
+
+#endif
+#endif
