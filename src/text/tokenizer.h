@@ -1,0 +1,60 @@
+/* Tokenizers: text to ids and back, after a checkpoint's tokenizer.json (the format of Hugging Face's `tokenizers`).
+ *
+ * The file is followed component by component (normalizer, pre-tokenizer, model, post-processor, decoder); no family is
+ * known by name. A component that is not built is refused at load by its name. A tokenizer never changes after its load:
+ * any number of threads may use it at once.
+ */
+#ifndef MLXCEL_TEXT_TOKENIZER_H
+#define MLXCEL_TEXT_TOKENIZER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/log.h"
+
+/* A growable list of token ids; zero-initialised is empty. */
+struct ids {
+    int32_t *v;
+    size_t   n, cap;
+};
+bool ids_push(struct ids *ids, int32_t id); /* false when out of memory */
+void ids_deinit(struct ids *ids);
+
+struct tokenizer;
+
+/* Reads tokenizer.json (needed) and tokenizer_config.json and special_tokens_map.json (optional) of directory dir; no
+ * config.json, no weights. Errors: ERR_NOT_FOUND, ERR_IO, ERR_FORMAT (malformed), ERR_UNSUPPORTED (a component that is
+ * not built, by name), ERR_LIMIT, ERR_NOMEM. Memory and time are bounded by the files' sizes. */
+int  tokenizer_load(struct tokenizer **out, const char *dir, const struct log *log, struct error *e);
+void tokenizer_free(struct tokenizer *t); /* NULL is fine */
+
+enum {
+    TOKENIZE_ADD_SPECIAL = 1,  /* let the post-processor add its tokens (bos, eos) */
+    TOKENIZE_PARSE_SPECIAL = 2 /* recognise special tokens written in the text; other added tokens always are */
+};
+
+/* Appends the ids of `text`, any bytes: each maximal invalid part of a UTF-8 sequence is read as U+FFFD, as by the
+ * decoders of Rust and of browsers. A failure leaves *out as it was. Errors: ERR_NOMEM, ERR_LIMIT (a pattern that needs
+ * too many steps), ERR_INVALID (an unknown word where the model has no token for such). */
+int tokenizer_encode(const struct tokenizer *t, struct str text, unsigned flags, struct ids *out, struct error *e);
+
+/* Appends the text of the whole list, always valid UTF-8 (U+FFFD for broken sequences), without any clean-up of spaces.
+ * Ids that the tokenizer does not know vanish. skip_special leaves out special tokens. Streaming: detok.h. */
+int tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, bool skip_special, struct buf *out,
+                     struct error *e);
+
+int  tokenizer_size(const struct tokenizer *t); /* 1 + the greatest id */
+bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
+/* The id of an exact token text, added tokens first, then the vocabulary as written there ("Ġthe"); -1 if unknown. */
+int32_t tokenizer_find(const struct tokenizer *t, struct str token);
+/* A token's text as written in the vocabulary, a view of the tokenizer; n = 0 if the id is unknown. */
+struct str tokenizer_token(const struct tokenizer *t, int32_t id);
+
+/* The text of a named special token ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token",
+ * "mask_token") from tokenizer_config.json, else from special_tokens_map.json; p is NULL when neither has it. */
+struct str tokenizer_special_text(const struct tokenizer *t, const char *name);
+int32_t    tokenizer_eos(const struct tokenizer *t); /* the id of eos_token, -1 if there is none */
+
+#endif
