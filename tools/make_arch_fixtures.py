@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""Makes tests/data/arch: tiny random checkpoints of every family with the logits of an independent reference.
+
+Each variant of VARIANTS becomes a directory as mlx-lm writes it (config.json, model.safetensors or shards with an
+index) plus expected.safetensors: `tokens` I32 [n] and `logits` F32 [n, vocab], computed by mlx-lm in float32 for one
+prefill of the whole prompt. Every parameter is random, norms and biases too, and sizes are odd where the family allows
+it, so that a parameter that is dropped, transposed or taken from the wrong place shows. The script checks that by
+itself: it refuses to write a variant in which some parameter, or the rope scaling, hardly changes the logits, or in
+which decoding step by step departs from the prefill, and a set that leaves out a combination of bits and group size.
+
+The reference takes its configuration from `reference_config`, not from config.json, because mlx-lm departs from the
+models as trained in places, and the model decides what is right:
+  - mlx-lm's llama (also used for mistral) and qwen2 do not read `rope_parameters`, the spelling of transformers 5:
+    theta would silently be the default. The reference is always given rope_theta and rope_scaling.
+  - mlx-lm's llama uses `layer_types` but ignores a bare `sliding_window` (Mistral v0.1). transformers masks keys at a
+    distance of `sliding_window` and more in every layer; the expectation is made with that mask.
+  - mlx-lm takes an absent tie_word_embeddings as true for llama and qwen2; transformers takes it as false. No variant
+    depends on mlx-lm's default: when the field is absent, the checkpoint has an lm_head, and the head is untied.
+
+Usage: tools/make_arch_fixtures.py [-o DIR] [NAME...]     (packages: tools/requirements.txt)
+"""
+import argparse
+import json
+import shutil
+import sys
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
+
+import mlx.core as mx
+from mlx.utils import tree_flatten, tree_map
+from mlx_lm.models import llama as mlx_llama
+from mlx_lm.models.base import create_causal_mask
+from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.utils import _get_classes, load_model
+
+from arch_variants import VARIANTS, reference_config
+
+DTYPES = {"F32": mx.float32, "F16": mx.float16, "BF16": mx.bfloat16}
+DECODE_TOLERANCE = 1e-4  # of the logits' standard deviation
+NOTICEABLE = 2e-2        # the least change that a zeroed parameter must make, in the same unit
+MAX_BYTES = 400_000      # of one variant's directory
+
+
+def random_tensor(key, name, shape, dtype):
+    """A parameter of a size that keeps activations near 1 and the attention uneven, rounded to the stored type."""
+    x = mx.random.normal(shape, key=key)
+    if "norm" in name:
+        x = 1 + 0.3 * x
+    elif name.endswith(".bias"):
+        x = 0.5 * x
+    elif "embed_tokens" not in name:
+        gain = 1.6 if "q_proj" in name or "k_proj" in name else 1.0
+        x = gain * x / shape[-1] ** 0.5
+    return x.astype(dtype)
+
+
+def quantization_of(path, module, quantization):
+    """How a module is stored, with config.json's rules: a per-layer entry first, else the global pair where it divides."""
+    default = {k: quantization[k] for k in ("group_size", "bits")}
+    choice = quantization.get(path, True)
+    if choice is False or not hasattr(module, "to_quantized"):
+        return None
+    choice = default if choice is True else choice
+    return choice if module.weight.shape[-1] % choice["group_size"] == 0 else None
+
+
+def make_tensors(v, config):
+    """Every tensor of the checkpoint by name, and the (bits, group, dtype) combinations used."""
+    model_class, args_class = _get_classes(config)
+    model = model_class(args_class.from_dict(reference_config(config)))
+    modules = dict(model.named_modules())
+    dtype = DTYPES[v["dtype"]]
+    names = sorted((name, tuple(p.shape)) for name, p in tree_flatten(model.parameters()))
+    names += sorted((name, tuple(shape)) for name, shape in v.get("extra", {}).items())
+    keys = mx.random.split(mx.random.key(zlib.crc32(v["name"].encode())), len(names))
+    tensors, used = {}, set()
+    for (name, shape), key in zip(names, keys):
+        x = random_tensor(key, name, shape, dtype)
+        path, _, leaf = name.rpartition(".")
+        q = None
+        if "quantization" in config and leaf == "weight" and path in modules:
+            q = quantization_of(path, modules[path], config["quantization"])
+        if q is None:
+            tensors[name] = x
+            continue
+        planes = mx.quantize(x, group_size=q["group_size"], bits=q["bits"])
+        tensors.update(zip((name, path + ".scales", path + ".biases"), planes))
+        used.add((q["bits"], q["group_size"], v["dtype"]))
+    return tensors, used
+
+
+def write_checkpoint(path, v, config, tensors):
+    """config.json and the weights, spelled and laid out as mlx-lm's own convert does."""
+    path.mkdir(parents=True)
+    (path / "config.json").write_text(json.dumps(config, indent=4, sort_keys=True) + "\n")
+    shards = v.get("shards", 1)
+    if shards == 1:
+        mx.save_safetensors(str(path / "model.safetensors"), tensors, metadata={"format": "mlx"})
+        return
+    weight_map = {}
+    for i in range(shards):
+        file = f"model-{i + 1:05d}-of-{shards:05d}.safetensors"
+        part = {n: tensors[n] for n in sorted(tensors)[i::shards]}
+        mx.save_safetensors(str(path / file), part, metadata={"format": "mlx"})
+        weight_map.update(dict.fromkeys(part, file))
+    total = sum(t.nbytes for t in tensors.values())
+    index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))}
+    (path / "model.safetensors.index.json").write_text(json.dumps(index, indent=4) + "\n")
+
+
+@contextmanager
+def window_as_trained(window):
+    """Gives mlx-lm's llama the sliding window that transformers applies and mlx-lm leaves out."""
+    if not window:
+        yield
+        return
+    plain = mlx_llama.create_attention_mask
+
+    def windowed(h, cache=None, **_):
+        offset = cache.offset if cache is not None else 0
+        return create_causal_mask(h.shape[1], offset, window_size=window)
+
+    mlx_llama.create_attention_mask = windowed
+    try:
+        yield
+    finally:
+        mlx_llama.create_attention_mask = plain
+
+
+def load_reference(path, config):
+    """mlx-lm's model of the directory, all its floating parameters (scales and biases too) widened to float32."""
+    model, _ = load_model(path, model_config=reference_config(config))
+    widen = lambda p: p.astype(mx.float32) if mx.issubdtype(p.dtype, mx.floating) else p
+    model.update(tree_map(widen, model.parameters()))
+    return model
+
+
+def prefill(model, tokens, window):
+    with window_as_trained(window):
+        logits = model(mx.array([tokens]), cache=make_prompt_cache(model))[0]
+        mx.eval(logits)
+    return logits
+
+
+def decode(model, tokens, window):
+    with window_as_trained(window):
+        cache = make_prompt_cache(model)
+        rows = [model(mx.array([[t]]), cache=cache)[0, 0] for t in tokens]
+        logits = mx.stack(rows)
+        mx.eval(logits)
+    return logits
+
+
+def distance(a, b):
+    """max |a - b| in units of the standard deviation of b."""
+    return (mx.abs(a - b).max() / mx.std(b)).item()
+
+
+def check_sensitivity(model, tokens, window, logits, name):
+    """Every parameter must matter: set to zero one by one, each must move the logits."""
+    for path, p in tree_flatten(model.parameters()):
+        if path.endswith(".scales") or p.dtype == mx.uint32:
+            continue  # a quantized weight is tried through its biases
+        model.load_weights([(path, mx.zeros_like(p))], strict=False)
+        moved = distance(prefill(model, tokens, window), logits)
+        model.load_weights([(path, p)], strict=False)
+        if not moved > NOTICEABLE:
+            sys.exit(f"{name}: zeroing {path} moves the logits by only {moved:.2e} std")
+
+
+def check_rope_scaling(path, config, tokens, logits, name):
+    """Leaving the rope scaling out must show."""
+    reference = reference_config(config)
+    if not reference.get("rope_scaling"):
+        return
+    plain = load_reference(path, {**reference, "rope_scaling": None})
+    moved = distance(prefill(plain, tokens, None), logits)
+    if not moved > NOTICEABLE:
+        sys.exit(f"{name}: the rope scaling moves the logits by only {moved:.2e} std")
+
+
+def make_tokens(n, vocab):
+    """n ids: the first and the last of the vocabulary, a repeated run, and the rest spread evenly."""
+    spread = [(i * i * 7 + i * 31 + 3) % vocab for i in range(n - 6)]
+    return [0, vocab - 1, 5, 5, 5, 1] + spread
+
+
+def make_variant(v, out):
+    config = v["config"]
+    path = out / v["name"]
+    shutil.rmtree(path, ignore_errors=True)
+    tensors, used = make_tensors(v, config)
+    write_checkpoint(path, v, config, tensors)
+    model = load_reference(path, config)
+    window = v.get("window")
+    tokens = make_tokens(v.get("n", 24), config["vocab_size"])
+    logits = prefill(model, tokens, window)
+    off = distance(decode(model, tokens, window), logits)
+    if not off < DECODE_TOLERANCE:
+        sys.exit(f"{v['name']}: decode departs from prefill by {off:.2e} std")
+    check_sensitivity(model, tokens, window, logits, v["name"])
+    check_rope_scaling(path, config, tokens, logits, v["name"])
+    if window and not distance(prefill(model, tokens, None), logits) > NOTICEABLE:
+        sys.exit(f"{v['name']}: the window hardly moves the logits")
+    expected = {"tokens": mx.array(tokens, dtype=mx.int32), "logits": logits}
+    mx.save_safetensors(str(path / "expected.safetensors"), expected)
+    size = sum(f.stat().st_size for f in path.iterdir())
+    if size > MAX_BYTES:
+        sys.exit(f"{v['name']}: {size} bytes, more than {MAX_BYTES}")
+    print(f"{v['name']:28} {size:7} bytes  std {mx.std(logits).item():.3f}  decode {off:.1e}", file=sys.stderr)
+    return used
+
+
+def check_coverage(used):
+    """Over the whole set every width meets every group size, and every width every type of scales."""
+    for bits in (2, 3, 4, 5, 6, 8):
+        for group in (32, 64, 128):
+            if not any(u[:2] == (bits, group) for u in used):
+                sys.exit(f"no variant stores {bits} bits in groups of {group}")
+        for dtype in DTYPES:
+            if not any((u[0], u[2]) == (bits, dtype) for u in used):
+                sys.exit(f"no variant has {bits} bits with {dtype} scales")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("-o", "--out", type=Path, default=Path(__file__).parent.parent / "tests/data/arch")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these variants")
+    args = parser.parse_args()
+    mx.set_default_device(mx.cpu)
+    chosen = [v for v in VARIANTS if not args.names or v["name"] in args.names]
+    if unknown := set(args.names) - {v["name"] for v in VARIANTS}:
+        sys.exit(f"no such variant: {', '.join(sorted(unknown))}")
+    used = set()
+    for v in chosen:
+        used |= make_variant(v, args.out)
+    if not args.names:
+        check_coverage(used)
+
+
+if __name__ == "__main__":
+    main()
