@@ -1,0 +1,65 @@
+"""What the Python tests share: running the program as a user does, reading safetensors, levels of this machine.
+
+Standard library only. The program is $MLXCEL_BIN, set by tests/run, else build/mlxcel. Tests run from the repository root.
+"""
+import array
+import json
+import os
+import struct
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "tests" / "data"
+PROGRAM = os.environ.get("MLXCEL_BIN", str(ROOT / "build" / "mlxcel"))
+TYPECODES = {"F32": "f", "I32": "i", "U32": "I", "U8": "B"}
+
+
+def mlxcel(*args, stdin=b"", timeout=60, env=None):
+    """Runs the program. The result has returncode, stdout and stderr, as bytes. `env` adds to the environment."""
+    if isinstance(stdin, str):
+        stdin = stdin.encode()
+    return subprocess.run([PROGRAM, *map(str, args)], input=stdin, capture_output=True, timeout=timeout, check=False,
+                          env={**os.environ, **(env or {})})
+
+
+def mlxcel_ok(*args, **kwargs):
+    """Runs the program, which must succeed; returns what it printed, as text."""
+    r = mlxcel(*args, **kwargs)
+    assert r.returncode == 0, f"mlxcel {' '.join(map(str, args))}: exit {r.returncode}\n{r.stderr.decode(errors='replace')}"
+    return r.stdout.decode()
+
+
+def read_safetensors(path):
+    """name -> (shape, values) of a file whose tensors are F32, I32, U32 or U8; values is a flat array.array."""
+    data = Path(path).read_bytes()
+    (n,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8:8 + n])
+    tensors = {}
+    for name, t in header.items():
+        if name != "__metadata__":
+            begin, end = t["data_offsets"]
+            values = array.array(TYPECODES[t["dtype"]])
+            values.frombytes(data[8 + n + begin:8 + n + end])
+            tensors[name] = (t["shape"], values)
+    return tensors
+
+
+def cpu_levels():
+    """The names for --cpu-level that this machine can run, lowest first."""
+    flags = set()
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("flags"):
+            flags = set(line.split())
+            break
+    levels = ["scalar"]
+    needs = [
+        ("avx2", {"avx2", "fma", "f16c", "bmi2"}),
+        ("avx512", {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"}),
+        ("avx512vnni", {"avx512_vnni"}),
+    ]
+    for level, features in needs:
+        if not features <= flags:
+            break
+        levels.append(level)
+    return levels
