@@ -1,0 +1,185 @@
+/* See file.h. */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/num.h"
+
+#define WRITE_MAX ((size_t)1 << 30) /* one write(2) call; Linux stops a little below 2 GiB */
+
+const char *file_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Opens a regular file for reading and gives its size. */
+static int open_regular(const char *path, int *fd, size_t *size, struct error *e)
+{
+    struct stat st;
+    int         status;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (*fd < 0)
+        return error_errno(e, errno, "open", path);
+    if (fstat(*fd, &st) != 0)
+        status = error_errno(e, errno, "read", path);
+    else if (!S_ISREG(st.st_mode))
+        status = error_set(e, ERR_FORMAT, NULL, "%s is not a regular file", path);
+    else {
+        *size = (size_t)st.st_size;
+        return 0;
+    }
+    close(*fd);
+    return status;
+}
+
+int file_map_open(struct file_map *m, const char *path, struct error *e)
+{
+    size_t size = 0;
+    int    fd, status = open_regular(path, &fd, &size, e);
+    *m = (struct file_map){.p = ""};
+    if (status)
+        return status;
+    if (size) {
+        void *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (p == MAP_FAILED)
+            status = error_errno(e, errno, "map", path);
+        else
+            *m = (struct file_map){p, size};
+    }
+    close(fd);
+    return status;
+}
+
+void file_map_close(struct file_map *m)
+{
+    if (m->n)
+        munmap((void *)m->p, m->n);
+    *m = (struct file_map){0};
+}
+
+int file_read(struct buf *b, const char *path, struct error *e)
+{
+    size_t size;
+    int    fd, status = open_regular(path, &fd, &size, e);
+    if (status)
+        return status;
+    while (!status) {
+        char    chunk[16384];
+        ssize_t n = read(fd, chunk, sizeof chunk);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            status = error_errno(e, errno, "read", path);
+        if (n <= 0)
+            break;
+        buf_put(b, chunk, (size_t)n);
+        if (b->full)
+            status = error_set(e, ERR_LIMIT, NULL, "%s is larger than the limit of %zu bytes", path, b->max);
+        else if (b->failed)
+            status = error_nomem(e, path);
+    }
+    close(fd);
+    return status;
+}
+
+static int refuse_existing(const char *path, struct error *e)
+{
+    return error_set(e, ERR_INVALID, NULL, "%s exists already; give --force to replace it", path);
+}
+
+static void out_reset(struct file_out *o)
+{
+    free(o->path);
+    free(o->tmp);
+    *o = (struct file_out){.fd = -1};
+}
+
+int file_out_begin(struct file_out *o, const char *path, bool force, struct error *e)
+{
+    struct stat st;
+    *o = (struct file_out){.fd = -1, .force = force};
+    if (!force && lstat(path, &st) == 0)
+        return refuse_existing(path, e);
+    if (!(o->path = strdup(path)))
+        return error_nomem(e, path);
+    for (int i = 0; i < 100 && o->fd < 0; i++) {
+        free(o->tmp);
+        if (asprintf(&o->tmp, "%s.tmp-%ld-%d", path, (long)getpid(), i) < 0) {
+            o->tmp = NULL;
+            out_reset(o);
+            return error_nomem(e, path);
+        }
+        o->fd = open(o->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (o->fd < 0 && errno != EEXIST)
+            break;
+    }
+    if (o->fd < 0) {
+        int status = error_errno(e, errno, "create", o->tmp);
+        out_reset(o);
+        return status;
+    }
+    return 0;
+}
+
+int file_out_write(struct file_out *o, const void *p, size_t n, struct error *e)
+{
+    const char *at = p;
+    while (n) {
+        ssize_t k = write(o->fd, at, MIN(n, WRITE_MAX));
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return error_errno(e, errno, "write", o->tmp);
+        at += k;
+        n -= (size_t)k;
+    }
+    return 0;
+}
+
+/* Renames without replacing; filesystems that cannot do so atomically get the plain check. */
+static int rename_new(const char *from, const char *to)
+{
+    struct stat st;
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -1;
+    if (lstat(to, &st) == 0) {
+        errno = EEXIST;
+        return -1;
+    }
+    return rename(from, to);
+}
+
+int file_out_finish(struct file_out *o, struct error *e)
+{
+    int status = 0, fd = o->fd;
+    o->fd = -1;
+    if (fsync(fd) != 0 && errno != EINVAL) /* EINVAL: a filesystem without fsync */
+        status = error_errno(e, errno, "write", o->tmp);
+    if (close(fd) != 0 && !status)
+        status = error_errno(e, errno, "write", o->tmp);
+    if (!status && (o->force ? rename(o->tmp, o->path) : rename_new(o->tmp, o->path)) != 0)
+        status = errno == EEXIST ? refuse_existing(o->path, e) : error_errno(e, errno, "create", o->path);
+    if (status)
+        unlink(o->tmp);
+    out_reset(o);
+    return status;
+}
+
+void file_out_abort(struct file_out *o)
+{
+    if (!o->path)
+        return;
+    if (o->fd >= 0)
+        close(o->fd);
+    unlink(o->tmp);
+    out_reset(o);
+}

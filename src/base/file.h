@@ -1,0 +1,41 @@
+/* Files: read-only mappings, whole small files, and output that appears whole or not at all.
+ *
+ * Only regular files are opened (a FIFO or a device in a model's directory must not hang us). Messages name the path.
+ */
+#ifndef MLXCEL_BASE_FILE_H
+#define MLXCEL_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+/* The last component of a path, for messages. */
+const char *file_base(const char *path);
+
+/* A private read-only mapping of a whole file. The pages stay the file's: whoever truncates it under us raises SIGBUS,
+ * which no program can rule out, so sizes are checked once, here. */
+struct file_map {
+    const char *p; /* never NULL after an open; an empty file is "" */
+    size_t      n;
+};
+int  file_map_open(struct file_map *m, const char *path, struct error *e); /* ERR_NOT_FOUND, ERR_IO, ERR_FORMAT */
+void file_map_close(struct file_map *m);                                   /* fine on a zeroed one */
+
+/* Appends a whole file to b, whose maximum is the limit (ERR_LIMIT beyond it). */
+int file_read(struct buf *b, const char *path, struct error *e);
+
+/* An output file: written under a temporary name in the same directory, then synced and renamed to `path`.
+ * Without `force` an existing path is refused, at the start and at the end. */
+struct file_out {
+    char *path, *tmp; /* NULL when idle */
+    int   fd;
+    bool  force;
+};
+int  file_out_begin(struct file_out *o, const char *path, bool force, struct error *e);
+int  file_out_write(struct file_out *o, const void *p, size_t n, struct error *e);
+int  file_out_finish(struct file_out *o, struct error *e); /* idle afterwards, also when it failed */
+void file_out_abort(struct file_out *o);                   /* removes the temporary; fine on a zeroed or finished one */
+
+#endif

@@ -1,0 +1,205 @@
+/* Opening the shards of a checkpoint and merging their tensors into one sorted table; contracts in checkpoint.h. */
+#include "formats/checkpoint.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/num.h"
+#include "formats/safetensors.h"
+#include "formats/shards.h"
+
+struct shard {
+    struct file_map    map;
+    struct safetensors st;
+};
+
+struct entry {
+    struct tensor_view view;
+    void              *copy; /* aligned, made by checkpoint_data; NULL while there is none */
+};
+
+struct checkpoint {
+    struct shard *shards;
+    size_t        n_shards;
+    struct entry *entries; /* sorted by name */
+    size_t        n, bytes;
+};
+
+static int open_shard(struct checkpoint *c, const char *path, struct error *e)
+{
+    struct shard *s = &c->shards[c->n_shards];
+    int           status = file_map_open(&s->map, path, e);
+    if (!status)
+        status = safetensors_parse(&s->st, s->map.p, s->map.n, file_base(path), e);
+    if (status)
+        file_map_close(&s->map);
+    else
+        c->n_shards++;
+    return status;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct entry *)a)->view.name, ((const struct entry *)b)->view.name);
+}
+
+/* Fills entries from all shards; refuses a name that two files hold. */
+static int merge(struct checkpoint *c, struct error *e)
+{
+    struct faults faults = {0};
+    size_t        total = 0;
+    int           status;
+    for (size_t i = 0; i < c->n_shards; i++)
+        total += c->shards[i].st.n;
+    c->entries = calloc(MAX(total, (size_t)1), sizeof *c->entries);
+    if (!c->entries)
+        return error_nomem(e, "the list of tensors");
+    for (size_t i = 0; i < c->n_shards; i++)
+        for (size_t k = 0; k < c->shards[i].st.n; k++) {
+            c->entries[c->n].view = c->shards[i].st.tensors[k];
+            c->bytes += c->entries[c->n++].view.size;
+        }
+    qsort(c->entries, c->n, sizeof *c->entries, by_name);
+    for (size_t i = 1; i < c->n; i++) {
+        const struct tensor_view *a = &c->entries[i - 1].view, *b = &c->entries[i].view;
+        if (strcmp(a->name, b->name) == 0) {
+            bool less = strcmp(a->file, b->file) < 0;
+            faults_add(&faults, ERR_FORMAT, a->name, "tensor '%s' is in two files, %s and %s", a->name,
+                       less ? a->file : b->file, less ? b->file : a->file);
+        }
+    }
+    status = faults_report(&faults, e);
+    faults_deinit(&faults);
+    return status;
+}
+
+/* Opens n files, whose names are relative to dir (or whole paths when dir is NULL). */
+static int open_files(struct checkpoint **out, const char *dir, const char *const *names, size_t n, struct error *e)
+{
+    int                status = 0;
+    struct checkpoint *c = calloc(1, sizeof *c);
+    if (c)
+        c->shards = calloc(n, sizeof *c->shards);
+    if (!c || !c->shards)
+        status = error_nomem(e, "the list of shards");
+    for (size_t i = 0; i < n && !status; i++) {
+        char *path = NULL;
+        if (dir && asprintf(&path, "%s/%s", dir, names[i]) < 0)
+            status = error_nomem(e, "a path");
+        else {
+            status = open_shard(c, dir ? path : names[i], e);
+            free(path);
+        }
+    }
+    if (!status)
+        status = merge(c, e);
+    if (status)
+        checkpoint_close(c);
+    else
+        *out = c;
+    return status;
+}
+
+int checkpoint_open_file(struct checkpoint **out, const char *path, const struct log *log, struct error *e)
+{
+    (void)log;
+    return open_files(out, NULL, &path, 1, e);
+}
+
+int checkpoint_open(struct checkpoint **out, const char *dir, const struct log *log, struct error *e)
+{
+    struct shards s;
+    int           status = shards_find(&s, dir, log, e);
+    if (status)
+        return status;
+    status = open_files(out, dir, s.names, s.n, e);
+    shards_deinit(&s);
+    return status;
+}
+
+void checkpoint_close(struct checkpoint *c)
+{
+    if (!c)
+        return;
+    for (size_t i = 0; i < c->n; i++)
+        free(c->entries[i].copy);
+    for (size_t i = 0; i < c->n_shards; i++) {
+        safetensors_deinit(&c->shards[i].st);
+        file_map_close(&c->shards[i].map);
+    }
+    free(c->shards);
+    free(c->entries);
+    free(c);
+}
+
+size_t checkpoint_count(const struct checkpoint *c)
+{
+    return c->n;
+}
+
+size_t checkpoint_bytes(const struct checkpoint *c)
+{
+    return c->bytes;
+}
+
+const struct tensor_view *checkpoint_at(const struct checkpoint *c, size_t i)
+{
+    return &c->entries[i].view;
+}
+
+const struct tensor_view *checkpoint_find(const struct checkpoint *c, const char *name)
+{
+    struct entry key = {.view.name = name};
+    /* The view is an entry's first member, so the entry's address is the view's. */
+    return c->n ? bsearch(&key, c->entries, c->n, sizeof *c->entries, by_name) : NULL;
+}
+
+const char *checkpoint_metadata(const struct checkpoint *c, const char *key)
+{
+    for (size_t i = 0; i < c->n_shards; i++) {
+        const struct safetensors *s = &c->shards[i].st;
+        for (size_t k = 0; k < s->n_metadata; k++)
+            if (strcmp(s->metadata[k].key, key) == 0)
+                return s->metadata[k].value;
+    }
+    return NULL;
+}
+
+/* The entry that t is the view of. */
+static struct entry *entry_of(const struct checkpoint *c, const struct tensor_view *t)
+{
+    return &c->entries[(const struct entry *)t - c->entries];
+}
+
+const void *checkpoint_data(const struct checkpoint *c, const struct tensor_view *t, struct error *e)
+{
+    struct entry *x = entry_of(c, t);
+    if ((uintptr_t)t->data % dtype_align(t->dtype) == 0)
+        return t->data;
+    if (!x->copy) {
+        x->copy = malloc(MAX(t->size, (size_t)1));
+        if (!x->copy) {
+            error_set(e, ERR_NOMEM, t->name, "out of memory for a copy of tensor '%s' (%zu bytes)", t->name, t->size);
+            return NULL;
+        }
+        memcpy(x->copy, t->data, t->size);
+    }
+    return x->copy;
+}
+
+void checkpoint_release(const struct checkpoint *c, const struct tensor_view *t)
+{
+    struct entry *x = entry_of(c, t);
+    size_t        page = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t     begin = ((uintptr_t)t->data + page - 1) / page * page, end = ((uintptr_t)t->data + t->size) / page * page;
+    free(x->copy);
+    x->copy = NULL;
+    /* A private mapping that was never written: the pages come back from the file when they are read again. */
+    if (end > begin)
+        madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
