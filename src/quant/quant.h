@@ -38,6 +38,9 @@ int quant_from_planes(struct quant *out, const struct tensor_view *w, const stru
 size_t quant_row_bytes(const struct quant *q, int64_t K);
 size_t quant_scale_row_bytes(const struct quant *q, int64_t K);
 
+/* Widens n elements of F16, BF16 or F32 (p need not be aligned) to float32. */
+void quant_widen(enum dtype d, const void *p, int64_t n, float *out);
+
 /* Decodes the first K elements of a row to float32: fl(fl(scale * code) + bias) with scale and bias widened to float32. */
 void quant_decode_row(const struct quant *q, const void *codes, const void *scales, const void *biases, int64_t K,
                       float *out);

@@ -1,0 +1,156 @@
+/* Which quantized mode the planes of a parameter are.
+ *
+ * The planes alone decide (docs/quantization.md); what config.json declares is only compared, elsewhere. With the logical
+ * width K known:
+ *
+ *   bits = 32 * weight columns / K      group = K / scales columns
+ *
+ *   scales           biases    bits             group         mode
+ *   F16, BF16, F32   like scales  2,3,4,5,6,8   32, 64, 128   affine
+ *   U8               none      4                32            mxfp4
+ *   U8               none      8                32            mxfp8
+ *   U8               none      4                16            nvfp4
+ *
+ * Everything else is refused, with the plane and the shapes in the message.
+ */
+#include "quant/quant.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/num.h"
+#include "formats/tensor_view.h"
+
+#define SET(n) (1u << (n))
+
+static const struct {
+    const char *name;
+    unsigned    bits;      /* set of widths */
+    int         groups[3]; /* allowed sizes, 0: none */
+    bool        float_scales, supported;
+} modes[QUANT_MODES] = {
+    [QUANT_NONE] = {"none", 0, {0}, false, true},
+    [QUANT_AFFINE] = {"affine", SET(2) | SET(3) | SET(4) | SET(5) | SET(6) | SET(8), {32, 64, 128}, true, true},
+    [QUANT_MXFP4] = {"mxfp4", SET(4), {32}, false, false},
+    [QUANT_MXFP8] = {"mxfp8", SET(8), {32}, false, false},
+    [QUANT_NVFP4] = {"nvfp4", SET(4), {16}, false, false},
+};
+
+const char *quant_mode_name(enum quant_mode mode)
+{
+    return (unsigned)mode < QUANT_MODES ? modes[mode].name : "unknown";
+}
+
+enum quant_mode quant_mode_from_name(const char *name)
+{
+    for (int m = QUANT_NONE + 1; m < QUANT_MODES; m++)
+        if (strcmp(name, modes[m].name) == 0)
+            return (enum quant_mode)m;
+    return QUANT_NONE;
+}
+
+size_t quant_row_bytes(const struct quant *q, int64_t K)
+{
+    return (size_t)K * (size_t)q->bits / 8;
+}
+
+size_t quant_scale_row_bytes(const struct quant *q, int64_t K)
+{
+    return (size_t)(K / q->group) * dtype_size(q->scale_dtype);
+}
+
+void quant_widen(enum dtype d, const void *p, int64_t n, float *out)
+{
+    uint16_t h;
+    if (d == DTYPE_F32) {
+        memcpy(out, p, (size_t)n * sizeof *out);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(&h, (const char *)p + 2 * i, sizeof h);
+        out[i] = d == DTYPE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
+    }
+}
+
+/* --- planes --------------------------------------------------------------------------------------------------------- */
+
+static bool same_shape(const struct tensor_view *a, const struct tensor_view *b, int n_dim)
+{
+    for (int i = 0; i < n_dim; i++)
+        if (a->shape[i] != b->shape[i])
+            return false;
+    return true;
+}
+
+static int misfit(struct faults *f, const struct tensor_view *plane, const struct tensor_view *w, const char *needed)
+{
+    char a[TENSOR_SHAPE_TEXT], b[TENSOR_SHAPE_TEXT];
+    faults_add(f, ERR_MISFIT, plane->name, "%s: '%s' is %s %s beside '%s' %s %s, needed %s", plane->file, plane->name,
+               dtype_name(plane->dtype), tensor_view_shape_text(plane, a), w->name, dtype_name(w->dtype),
+               tensor_view_shape_text(w, b), needed);
+    return ERR_MISFIT;
+}
+
+/* The mode that holds this width, group and kind of scales, or QUANT_NONE. */
+static enum quant_mode find_mode(int64_t bits, int64_t group, bool float_scales)
+{
+    for (int m = QUANT_NONE + 1; m < QUANT_MODES; m++)
+        if (modes[m].float_scales == float_scales && bits > 0 && bits < 32 && (modes[m].bits & SET(bits)))
+            for (size_t i = 0; i < ARRAY_LEN(modes[m].groups); i++)
+                if (modes[m].groups[i] && modes[m].groups[i] == group)
+                    return (enum quant_mode)m;
+    return QUANT_NONE;
+}
+
+/* Types and shapes that do not depend on K. */
+static int check_planes(const struct tensor_view *w, const struct tensor_view *scales, const struct tensor_view *biases,
+                        struct faults *f)
+{
+    int  d = w->n_dim;
+    bool float_scales = dtype_is_float16_32(scales->dtype);
+    if (w->dtype != DTYPE_U32 || d < 2)
+        return misfit(f, w, scales, "packed codes of type U32 with at least 2 dimensions");
+    if (!float_scales && scales->dtype != DTYPE_U8)
+        return misfit(f, scales, w, "scales of type F16, BF16, F32 or U8");
+    if (scales->n_dim != d || !same_shape(w, scales, d - 1))
+        return misfit(f, scales, w, "the same leading dimensions");
+    if (!biases && float_scales)
+        return misfit(f, scales, w, "also a biases plane, as affine quantization has");
+    if (biases && !float_scales)
+        return misfit(f, biases, scales, "no biases plane beside scales of type U8");
+    if (biases && (biases->dtype != scales->dtype || biases->n_dim != d || !same_shape(biases, scales, d)))
+        return misfit(f, biases, scales, "the type and shape of the scales");
+    return 0;
+}
+
+int quant_from_planes(struct quant *out, const struct tensor_view *w, const struct tensor_view *scales,
+                      const struct tensor_view *biases, int64_t K, struct faults *f)
+{
+    char    a[TENSOR_SHAPE_TEXT], b[TENSOR_SHAPE_TEXT];
+    int64_t stored, bits = 0, group = 0;
+    int     rc = check_planes(w, scales, biases, f);
+    if (rc)
+        return rc;
+    int64_t cols = w->shape[w->n_dim - 1], groups = scales->shape[w->n_dim - 1];
+    if (K > 0 && num_mul(cols, (int64_t)32, &stored) && stored % K == 0)
+        bits = stored / K;
+    if (K > 0 && groups > 0 && K % groups == 0)
+        group = K / groups;
+    enum quant_mode mode = find_mode(bits, group, dtype_is_float16_32(scales->dtype));
+    if (mode == QUANT_NONE) {
+        faults_add(f, ERR_MISFIT, w->name,
+                   "%s: '%s' %s with '%s' %s %s does not hold rows of %" PRId64 " inputs, needed affine planes of 2, 3, "
+                   "4, 5, 6 or 8 bits in groups of 32, 64 or 128, or mxfp4, mxfp8 or nvfp4 planes",
+                   w->file, w->name, tensor_view_shape_text(w, a), scales->name, dtype_name(scales->dtype),
+                   tensor_view_shape_text(scales, b), K);
+        return ERR_MISFIT;
+    }
+    if (!modes[mode].supported) {
+        faults_add(f, ERR_UNSUPPORTED, w->name, "%s: '%s' is quantized as %s, which is not supported yet", w->file,
+                   w->name, modes[mode].name);
+        return ERR_UNSUPPORTED;
+    }
+    *out = (struct quant){mode, (int)bits, (int)group, scales->dtype};
+    return 0;
+}
