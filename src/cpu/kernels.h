@@ -32,8 +32,8 @@ const struct row_fns    *row_fns_for(enum cpu_level level);
 
 void linear_install(struct cpu *c); /* ops embed, linear, linear_many, linear_silu_mul; prepare, release, packed_size */
 int  linear_reserve(struct cpu *c, struct error *e);
-void attn_install(struct cpu *c); /* ops kv_write, attention */
+void attn_install(struct cpu *c); /* op attention */
 int  attn_reserve(struct cpu *c, struct error *e);
-void rows_install(struct cpu *c); /* ops rms_norm, add, silu_mul, rope_angles, rope, gather_rows, add_rms_norm, rope_kv_write */
+void rows_install(struct cpu *c); /* the other operations: a row of them is the work of one thread */
 
 #endif

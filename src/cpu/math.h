@@ -1,11 +1,12 @@
-/* exp and silu for one float, 8 lanes (AVX2) and 16 lanes (AVX-512): the same operations in the same order, so the same bits
- * for every element at every level.
+/* exp and silu for one float, 8 lanes (AVX2) and 16 lanes (AVX-512): the same operations in the same order, so the same
+ * bits for every element at every level.
  *
  *   n = round(x / ln 2),  r = x - n ln 2  (ln 2 in two parts),  |r| <= 0.3466
- *   e^x = 2^n (1 + r + r^2 q(r)),  q of degree 4, minimax for the relative error (3e-9; found by iterated least squares)
+ *   e^x = 2^n (1 + r + r^2 q(r)),  q of degree 4, minimax for the relative error (3e-9; found by iterated least
+ * squares)
  *
- * 2^n is applied as two factors, so that results below the normal range are rounded once. x is clamped to [-104, 89], where
- * the result is 0 or infinity already. The error is below 1 ulp. exp(-inf) = 0, exp(inf) = inf, exp(NaN) = NaN.
+ * 2^n is applied as two factors, so that results below the normal range are rounded once. x is clamped to [-104, 89],
+ * where the result is 0 or infinity already. The error is below 1 ulp. exp(-inf) = 0, exp(inf) = inf, exp(NaN) = NaN.
  *
  * silu(x) = x / (1 + exp(-x)). Below x = -89 the result is -0 (true value: smaller than 1e-36); silu(-inf) is NaN.
  */

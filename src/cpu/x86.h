@@ -1,8 +1,8 @@
 /* The x86 intrinsics of the kernel files.
  *
- * With MLXCEL_SIMDE the 512-bit intrinsics come from SIMDe, which writes them as pairs of 256-bit ones: such a build runs
- * the AVX-512 kernels, slowly, on a machine without AVX-512, so that kernelcheck can test them there. What SIMDe 0.7 lacks
- * stands below. It is never part of a shipped program.
+ * With MLXCEL_SIMDE the 512-bit intrinsics come from SIMDe, which writes them as pairs of 256-bit ones: such a build
+ * runs the AVX-512 kernels, slowly, on a machine without AVX-512, so that kernelcheck can test them there. What SIMDe
+ * 0.7 lacks stands below. It is never part of a shipped program.
  */
 #ifndef MLXCEL_CPU_X86_H
 #define MLXCEL_CPU_X86_H

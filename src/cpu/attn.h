@@ -1,0 +1,57 @@
+/* Internal: the kernels of attention over the paged cache (tensor/kv.h), and the writing of the cache.
+ *
+ * Attention works on blocks of query rows that share their keys: rows of one sequence times the query heads of one
+ * key/value head. Over the tiles of a span a block carries for every row the running maximum m, the sum l and the
+ * output o:
+ *
+ *   s[j] = (fma chain over d ascending of q[d] K[d][j]) * scale
+ *   m'   = max(m, s[j] of the row's keys)           a = exp(m - m')          p[j] = exp(s[j] - m')
+ *   l'   = fma(l, a, sum of p: 16 lanes, (0 + 1) + (2 + 3), then vf_sum)
+ *   o'   = o a, then one fma chain over the row's keys j ascending of p[j] V[j][d]
+ *
+ * A span starts from m = -FLT_MAX, l = 0, o = 0. Keys outside a row's range are never multiplied into it, whatever the
+ * cache holds there; a tile without keys of a row leaves the row untouched. The spans of a row are merged in order:
+ *
+ *   M' = max(M, m)   a = exp(M - M')   b = exp(m - M')   L' = fma(l, b, L a)   O' = fma(o, b, O a)
+ *
+ * and y = O / L. Nothing of this depends on which rows share a block, so all splits of the work give the same bits.
+ */
+#ifndef MLXCEL_CPU_ATTN_H
+#define MLXCEL_CPU_ATTN_H
+
+#include <stdint.h>
+
+#include "cpu/rows.h"
+#include "tensor/ops.h"
+
+#define ATTN_ROWS 48 /* rows of a block, unless one key/value head alone has more query heads */
+
+/* A block of n rows. o is [n][head_dim]; keys [lo[i], hi[i]) of the tile at hand belong to row i. */
+struct attn_block {
+    int    n, head_dim;
+    float  scale;
+    float *q;     /* [n][head_dim] */
+    float *s;     /* [n][KV_TILE]: scores, then weights */
+    float *m, *l; /* [n] */
+    float *o;
+    int   *lo, *hi;
+};
+
+struct attn_fns {
+    /* Rows per register block: with more rows than this it pays to convert a tile to float32 first. */
+    int rows;
+    /* Adds one tile to the block; K and V as kv.h lays them, elements of elem_size bytes. */
+    void (*tile)(struct attn_block *b, const void *k, const void *v, int elem_size);
+    /* Merges (m, l, o) of a span into (M, L, O). */
+    void (*merge)(float *M, float *L, float *O, float m, float l, const float *o, int n);
+    void (*finish)(float L, const float *O, float *y, int n); /* y = O / L */
+};
+
+extern const struct attn_fns attn_scalar, attn_avx2, attn_avx512;
+
+/* Writes rows [lo, hi) of k and v, [n_kv_head * head_dim] each, at their positions. float16: to nearest even;
+ * magnitudes from 65520 on become infinite. */
+void attn_kv_write(const struct row_fns *fns, const struct step *s, const struct attn *a, struct tensor k,
+                   struct tensor v, int64_t lo, int64_t hi);
+
+#endif

@@ -1,0 +1,204 @@
+/* The kernels of attn.h on vec.h's lanes; included once by the file of each instruction set.
+ *
+ * Both products are register blocks of R rows by W vectors: lanes are keys in the scores and features in the outputs;
+ * each accumulator is one chain. R and W are compile-time constants of the inlined bodies, chosen so that the block
+ * fills the registers: TILE_R rows at once, and for fewer rows wider vectors.
+ */
+#ifndef MLXCEL_CPU_ATTN_KERNELS_H
+#define MLXCEL_CPU_ATTN_KERNELS_H
+
+#include <float.h>
+
+#include "cpu/attn.h"
+#include "cpu/vec.h"
+
+#if VEC_REGISTERS >= 32
+#define TILE_R 6
+#define TILE_W(r) 4
+#elif VEC_REGISTERS >= 8
+#define TILE_R 6
+#define TILE_W(r) ((r) == 1 ? 4 : (r) <= 3 ? 2 : 1)
+#else
+#define TILE_R 1
+#define TILE_W(r) 1
+#endif
+#define UNROLL _Pragma("GCC unroll 8")
+
+VEC_INLINE vf load_elem(const void *p, int64_t i, int elem_size)
+{
+    return elem_size == 2 ? vf_load_f16((const uint16_t *)p + i) : vf_load((const float *)p + i);
+}
+
+VEC_INLINE vf load_elem_part(const void *p, int64_t i, int elem_size, int n)
+{
+    return elem_size == 2 ? vf_load_f16_part((const uint16_t *)p + i, n) : vf_load_part((const float *)p + i, n);
+}
+
+/* Scores of rows [r0, r0 + R) with all keys of the tile. */
+VEC_INLINE void scores_block(const struct attn_block *b, int r0, const void *k, int elem_size, int R)
+{
+    const int    W = TILE_W(R);
+    int          dim = b->head_dim;
+    const float *q = b->q + (int64_t)r0 * dim;
+    vf           scale = vf_set1(b->scale);
+    for (int j = 0; j < KV_TILE; j += W * VEC_LANES) {
+        vf acc[TILE_R][4];
+        UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++) acc[r][w] = vf_set1(0);
+        for (int d = 0; d < dim; d++) {
+            vf key[4];
+            UNROLL for (int w = 0; w < W; w++) key[w] = load_elem(k, d * KV_TILE + j + w * VEC_LANES, elem_size);
+            UNROLL for (int r = 0; r < R; r++)
+            {
+                vf x = vf_set1(q[r * dim + d]);
+                UNROLL for (int w = 0; w < W; w++) acc[r][w] = vf_fma(x, key[w], acc[r][w]);
+            }
+        }
+        UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++)
+            vf_store(b->s + (r0 + r) * KV_TILE + j + w * VEC_LANES, vf_mul(acc[r][w], scale));
+    }
+}
+
+/* Adds keys [lo, hi) to W vectors of features from f on, of rows [r0, r0 + R); only the first `part` features of the
+ * last vector exist when part < VEC_LANES (then W is 1). */
+VEC_INLINE void values_chunk(const struct attn_block *b, int r0, const void *v, int elem_size, int lo, int hi, int f,
+                             int part, int R, int W)
+{
+    int          dim = b->head_dim;
+    float       *o = b->o + (int64_t)r0 * dim + f;
+    const float *p = b->s + r0 * KV_TILE;
+    vf           acc[TILE_R][4];
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++) acc[r][w] =
+        part < VEC_LANES ? vf_load_part(o + r * dim, part) : vf_load(o + r * dim + w * VEC_LANES);
+    for (int j = lo; j < hi; j++) {
+        vf val[4];
+        UNROLL for (int w = 0; w < W; w++) val[w] = part < VEC_LANES
+                                                        ? load_elem_part(v, (int64_t)j * dim + f, elem_size, part)
+                                                        : load_elem(v, (int64_t)j * dim + f + w * VEC_LANES, elem_size);
+        UNROLL for (int r = 0; r < R; r++)
+        {
+            vf x = vf_set1(p[r * KV_TILE + j]);
+            UNROLL for (int w = 0; w < W; w++) acc[r][w] = vf_fma(x, val[w], acc[r][w]);
+        }
+    }
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++)
+    {
+        if (part < VEC_LANES)
+            vf_store_part(o + r * dim, acc[r][w], part);
+        else
+            vf_store(o + r * dim + w * VEC_LANES, acc[r][w]);
+    }
+}
+
+VEC_INLINE void values_block(const struct attn_block *b, int r0, const void *v, int elem_size, int lo, int hi, int R)
+{
+    const int W = TILE_W(R);
+    int       f = 0, dim = b->head_dim;
+    if (lo >= hi)
+        return;
+    for (; f + W * VEC_LANES <= dim; f += W * VEC_LANES)
+        values_chunk(b, r0, v, elem_size, lo, hi, f, VEC_LANES, R, W);
+    for (; W > 1 && f + VEC_LANES <= dim; f += VEC_LANES)
+        values_chunk(b, r0, v, elem_size, lo, hi, f, VEC_LANES, R, 1);
+    if (f < dim)
+        values_chunk(b, r0, v, elem_size, lo, hi, f, dim - f, R, 1);
+}
+
+/* The weights of row i from its scores; rescales its sum and output to the new maximum. */
+static void softmax_row(const struct attn_block *b, int i)
+{
+    float *s = b->s + i * KV_TILE, *o = b->o + (int64_t)i * b->head_dim;
+    int    lo = b->lo[i], hi = b->hi[i];
+    vf     max = vf_set1(b->m[i]), none = vf_set1(-FLT_MAX), p[KV_TILE / VEC_LANES];
+    for (int w = 0; w < KV_TILE / VEC_LANES; w++) {
+        p[w] = vf_load(s + w * VEC_LANES);
+        max = vf_max(max, vf_keep(p[w], lo - w * VEC_LANES, hi - w * VEC_LANES, none));
+    }
+    float m = vf_max_lane(max), a = math_exp(b->m[i] - m);
+    for (int w = 0; w < KV_TILE / VEC_LANES; w++) {
+        p[w] = vf_keep(vf_exp(vf_sub(p[w], vf_set1(m))), lo - w * VEC_LANES, hi - w * VEC_LANES, vf_set1(0));
+        vf_store(s + w * VEC_LANES, p[w]);
+    }
+    b->l[i] = fmaf(b->l[i], a, vf_sum(vf_add(vf_add(p[0], p[1]), vf_add(p[2], p[3]))));
+    b->m[i] = m;
+    if (a == 1)
+        return;
+    int f = 0;
+    for (; f + VEC_LANES <= b->head_dim; f += VEC_LANES)
+        vf_store(o + f, vf_mul(vf_load(o + f), vf_set1(a)));
+    for (; f < b->head_dim; f++)
+        o[f] *= a;
+}
+
+/* One register block of rows. Their keys differ at the edges of the causal mask and of the window: the keys that all
+ * share are added together, those before and after row by row. */
+VEC_INLINE void tile_rows(const struct attn_block *b, int r0, const void *k, const void *v, int elem_size, int R)
+{
+    int lo = 0, hi = KV_TILE, any = 0;
+    for (int r = r0; r < r0 + R; r++) {
+        any |= b->lo[r] < b->hi[r];
+        lo = b->lo[r] > lo ? b->lo[r] : lo;
+        hi = b->hi[r] < hi ? b->hi[r] : hi;
+    }
+    if (!any)
+        return;
+    scores_block(b, r0, k, elem_size, R);
+    for (int r = r0; r < r0 + R; r++)
+        if (b->lo[r] < b->hi[r])
+            softmax_row(b, r);
+    if (lo >= hi)
+        lo = hi = KV_TILE;
+    for (int r = r0; R > 1 && r < r0 + R; r++)
+        values_block(b, r, v, elem_size, b->lo[r], b->hi[r] < lo ? b->hi[r] : lo, 1);
+    values_block(b, r0, v, elem_size, lo, hi, R);
+    for (int r = r0; R > 1 && r < r0 + R; r++)
+        values_block(b, r, v, elem_size, b->lo[r] > hi ? b->lo[r] : hi, b->hi[r], 1);
+}
+
+VEC_INLINE void tile_all(const struct attn_block *b, const void *k, const void *v, int elem_size)
+{
+    int r = 0;
+    for (; r + TILE_R <= b->n; r += TILE_R)
+        tile_rows(b, r, k, v, elem_size, TILE_R);
+#if TILE_R > 1
+    for (; r + 3 <= b->n; r += 3)
+        tile_rows(b, r, k, v, elem_size, 3);
+    for (; r < b->n; r++)
+        tile_rows(b, r, k, v, elem_size, 1);
+#endif
+}
+
+static void tile(struct attn_block *b, const void *k, const void *v, int elem_size)
+{
+    if (elem_size == 2)
+        tile_all(b, k, v, 2);
+    else
+        tile_all(b, k, v, 4);
+}
+
+static void merge(float *M, float *L, float *O, float m, float l, const float *o, int n)
+{
+    float max = *M > m ? *M : m, a = math_exp(*M - max), c = math_exp(m - max);
+    int   f = 0;
+    *M = max;
+    *L = fmaf(l, c, *L * a);
+    for (; f + VEC_LANES <= n; f += VEC_LANES)
+        vf_store(O + f, vf_fma(vf_load(o + f), vf_set1(c), vf_mul(vf_load(O + f), vf_set1(a))));
+    for (; f < n; f++)
+        O[f] = fmaf(o[f], c, O[f] * a);
+}
+
+static void finish(float L, const float *O, float *y, int n)
+{
+    int f = 0;
+    for (; f + VEC_LANES <= n; f += VEC_LANES)
+        vf_store(y + f, vf_div(vf_load(O + f), vf_set1(L)));
+    for (; f < n; f++)
+        y[f] = O[f] / L;
+}
+
+#define ATTN_FNS                                                                                                       \
+    {                                                                                                                  \
+        TILE_R, tile, merge, finish                                                                                    \
+    }
+
+#endif

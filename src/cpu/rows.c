@@ -1,0 +1,214 @@
+/* Row operations of the CPU backend: norms, sums, activations, rope and the fused forms of them.
+ *
+ * Every row is computed by one thread with the kernels of rows.h, so results depend neither on threads nor on the other
+ * rows. Steps with little work stay on the calling thread: waking the pool costs about as much as PARALLEL_MIN
+ * elements.
+ */
+#include "cpu/rows.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "cpu/attn.h"
+#include "cpu/kernels.h"
+
+#define PARALLEL_MIN 16384
+
+const struct row_fns *row_fns_for(enum cpu_level level)
+{
+#if defined(__x86_64__)
+    if (level >= CPU_AVX512)
+        return &rows_avx512;
+    if (level >= CPU_AVX2)
+        return &rows_avx2;
+#endif
+    (void)level;
+    return &rows_scalar;
+}
+
+/* The arguments of one operation; `rows` computes rows [lo, hi). */
+struct job {
+    void (*rows)(const struct job *j, int64_t lo, int64_t hi);
+    const struct row_fns *fns;
+    struct run           *run;
+    const struct weight  *w;
+    float                 eps;
+    const struct rope    *rope;
+    const struct attn    *attn;
+    int                   n_head, head_dim;
+    const int32_t        *index;
+    struct tensor         a, b, c, y;
+};
+
+static void job_part(void *arg, int i, int n)
+{
+    const struct job *j = arg;
+    long              lo, hi;
+    pool_share(j->y.n_row, 1, i, n, &lo, &hi);
+    j->rows(j, lo, hi);
+}
+
+/* Runs the job over the rows of y; cost: about how many simple element operations a row takes. */
+static void job_run(struct run *r, struct job *j, int64_t cost)
+{
+    struct cpu *c = (struct cpu *)r->backend;
+    j->run = r;
+    j->fns = c->rows;
+    if (j->y.n_row > 1 && j->y.n_row * cost >= PARALLEL_MIN)
+        pool_run(c->pool, job_part, j);
+    else
+        j->rows(j, 0, j->y.n_row);
+}
+
+static void norm_row(const struct job *j, const float *x, float *y)
+{
+    int64_t n = j->w->n_in;
+    for (int64_t k = 0; k + n <= j->y.n_col; k += n)
+        j->fns->rms_norm(x + k, j->w->packed, j->eps, n, y + k);
+}
+
+static void rms_norm_rows(const struct job *j, int64_t lo, int64_t hi)
+{
+    for (int64_t i = lo; i < hi; i++)
+        norm_row(j, tensor_row(j->a, i), tensor_row(j->y, i));
+}
+
+static void cpu_rms_norm(struct run *r, const struct weight *w, float eps, struct tensor x, struct tensor y)
+{
+    struct job j = {.rows = rms_norm_rows, .w = w, .eps = eps, .a = x, .y = y};
+    job_run(r, &j, y.n_col);
+}
+
+static void add_rms_norm_rows(const struct job *j, int64_t lo, int64_t hi)
+{
+    for (int64_t i = lo; i < hi; i++) {
+        j->fns->add(tensor_row(j->a, i), tensor_row(j->b, i), j->b.n_col);
+        norm_row(j, tensor_row(j->b, i), tensor_row(j->y, i));
+    }
+}
+
+static void cpu_add_rms_norm(struct run *r, const struct weight *w, float eps, struct tensor delta, struct tensor x,
+                             struct tensor y)
+{
+    struct job j = {.rows = add_rms_norm_rows, .w = w, .eps = eps, .a = delta, .b = x, .y = y};
+    job_run(r, &j, 2 * y.n_col);
+}
+
+static void add_rows(const struct job *j, int64_t lo, int64_t hi)
+{
+    for (int64_t i = lo; i < hi; i++)
+        j->fns->add(tensor_row(j->a, i), tensor_row(j->y, i), j->y.n_col);
+}
+
+static void cpu_add(struct run *r, struct tensor x, struct tensor y)
+{
+    struct job j = {.rows = add_rows, .a = x, .y = y};
+    job_run(r, &j, y.n_col);
+}
+
+static void silu_mul_rows(const struct job *j, int64_t lo, int64_t hi)
+{
+    for (int64_t i = lo; i < hi; i++)
+        j->fns->silu_mul(tensor_row(j->a, i), tensor_row(j->b, i), tensor_row(j->y, i), j->y.n_col);
+}
+
+static void cpu_silu_mul(struct run *r, struct tensor gate, struct tensor up, struct tensor y)
+{
+    struct job j = {.rows = silu_mul_rows, .a = gate, .b = up, .y = y};
+    job_run(r, &j, 4 * y.n_col);
+}
+
+static void gather(const struct job *j, int64_t lo, int64_t hi)
+{
+    for (int64_t i = lo; i < hi; i++)
+        memcpy(tensor_row(j->y, i), tensor_row(j->a, j->index[i]), (size_t)j->y.n_col * sizeof(float));
+}
+
+static void cpu_gather_rows(struct run *r, const int32_t *index, struct tensor x, struct tensor y)
+{
+    struct job j = {.rows = gather, .index = index, .a = x, .y = y};
+    job_run(r, &j, y.n_col);
+}
+
+/* The angle is rounded to float32 as the trained models have it; its cosine and sine are then rounded from double, so
+ * that they are the same on every machine. */
+static void angles_rows(const struct job *j, int64_t lo, int64_t hi)
+{
+    const struct rope *rope = j->rope;
+    for (int64_t i = lo; i < hi; i++) {
+        float *cs = tensor_row(j->y, i), p = (float)j->run->step->position[i];
+        for (int k = 0; k < rope->dims / 2; k++) {
+            double angle = p * rope->inv_freq[k];
+            cs[2 * k] = (float)cos(angle) * rope->mscale;
+            cs[2 * k + 1] = (float)sin(angle) * rope->mscale;
+        }
+    }
+}
+
+static void cpu_rope_angles(struct run *r, const struct rope *rope, struct tensor cs)
+{
+    struct job j = {.rows = angles_rows, .rope = rope, .y = cs};
+    job_run(r, &j, 32L * rope->dims);
+}
+
+static void rope_row(const struct job *j, int64_t i, int n_head, int head_dim, float *x)
+{
+    for (int h = 0; h < n_head; h++)
+        j->fns->rope(x + (int64_t)h * head_dim, tensor_row(j->c, i), j->rope->dims, j->rope->interleaved);
+}
+
+static void rope_rows(const struct job *j, int64_t lo, int64_t hi)
+{
+    for (int64_t i = lo; i < hi; i++)
+        rope_row(j, i, j->n_head, j->head_dim, tensor_row(j->y, i));
+}
+
+static void cpu_rope(struct run *r, const struct rope *rope, struct tensor cs, int n_head, int head_dim,
+                     struct tensor x)
+{
+    struct job j = {.rows = rope_rows, .rope = rope, .n_head = n_head, .head_dim = head_dim, .c = cs, .y = x};
+    job_run(r, &j, (int64_t)n_head * rope->dims);
+}
+
+static void rope_kv_write_rows(const struct job *j, int64_t lo, int64_t hi)
+{
+    const struct attn *a = j->attn;
+    for (int64_t i = lo; i < hi; i++) {
+        rope_row(j, i, a->n_head, a->head_dim, tensor_row(j->y, i));
+        rope_row(j, i, a->n_kv_head, a->head_dim, tensor_row(j->a, i));
+    }
+    attn_kv_write(j->fns, j->run->step, a, j->a, j->b, lo, hi);
+}
+
+static void cpu_rope_kv_write(struct run *r, const struct rope *rope, struct tensor cs, const struct attn *a,
+                              struct tensor q, struct tensor k, struct tensor v)
+{
+    struct job j = {.rows = rope_kv_write_rows, .rope = rope, .attn = a, .a = k, .b = v, .c = cs, .y = q};
+    job_run(r, &j, (int64_t)(a->n_head + 6 * a->n_kv_head) * a->head_dim);
+}
+
+static void kv_write_rows(const struct job *j, int64_t lo, int64_t hi)
+{
+    attn_kv_write(j->fns, j->run->step, j->attn, j->a, j->y, lo, hi);
+}
+
+static void cpu_kv_write(struct run *r, const struct attn *a, struct tensor k, struct tensor v)
+{
+    struct job j = {.rows = kv_write_rows, .attn = a, .a = k, .y = v};
+    job_run(r, &j, 5L * a->n_kv_head * a->head_dim);
+}
+
+void rows_install(struct cpu *c)
+{
+    struct ops *o = &c->base.ops;
+    o->rms_norm = cpu_rms_norm;
+    o->add = cpu_add;
+    o->silu_mul = cpu_silu_mul;
+    o->rope_angles = cpu_rope_angles;
+    o->rope = cpu_rope;
+    o->kv_write = cpu_kv_write;
+    o->gather_rows = cpu_gather_rows;
+    o->add_rms_norm = cpu_add_rms_norm;
+    o->rope_kv_write = cpu_rope_kv_write;
+}

@@ -1,0 +1,26 @@
+/* Internal: the kernels of row operations (norm, add, silu, rope, 16-bit conversion). Every level gives the same bits:
+ * the kernels are written once (rows_kernels.h) on the 16 lanes of vec.h.
+ *
+ * Arrays may be unaligned; n is any count; y may be x where both are given. */
+#ifndef MLXCEL_CPU_ROWS_H
+#define MLXCEL_CPU_ROWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct row_fns {
+    /* y = (x * r) * w, r = 1 / sqrt(sum / n + eps); sum: lane j takes columns j, j + 16, ... in one fma chain, then the
+     * tree of vf_sum. */
+    void (*rms_norm)(const float *x, const float *w, float eps, int64_t n, float *y);
+    void (*add)(const float *x, float *y, int64_t n); /* y += x */
+    void (*silu_mul)(const float *gate, const float *up, float *y, int64_t n);
+    /* Rotates the pairs of one head: a' = a cos - b sin, b' = a sin + b cos, every product and sum rounded.
+     * cs: [dims / 2][2] cosines and sines. */
+    void (*rope)(float *x, const float *cs, int dims, bool interleaved);
+    void (*to_f16)(const float *x, uint16_t *y, int64_t n);
+    void (*from_f16)(const uint16_t *x, float *y, int64_t n);
+};
+
+extern const struct row_fns rows_scalar, rows_avx2, rows_avx512;
+
+#endif

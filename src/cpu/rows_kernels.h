@@ -1,0 +1,107 @@
+/* The kernels of rows.h on vec.h's lanes; included once by the file of each instruction set, which names the table. */
+#ifndef MLXCEL_CPU_ROWS_KERNELS_H
+#define MLXCEL_CPU_ROWS_KERNELS_H
+
+#include "cpu/rows.h"
+#include "cpu/vec.h"
+
+static void rms_norm(const float *x, const float *w, float eps, int64_t n, float *y)
+{
+    int64_t i, whole = n & -VEC_LANES;
+    int     rest = (int)(n - whole);
+    vf      acc = vf_set1(0);
+    for (i = 0; i < whole; i += VEC_LANES) {
+        vf v = vf_load(x + i);
+        acc = vf_fma(v, v, acc);
+    }
+    if (rest) {
+        vf v = vf_load_part(x + i, rest);
+        acc = vf_fma(v, v, acc);
+    }
+    vf r = vf_set1(1.0f / sqrtf(vf_sum(acc) / (float)n + eps));
+    for (i = 0; i < whole; i += VEC_LANES)
+        vf_store(y + i, vf_mul(vf_mul(vf_load(x + i), r), vf_load(w + i)));
+    if (rest)
+        vf_store_part(y + i, vf_mul(vf_mul(vf_load_part(x + i, rest), r), vf_load_part(w + i, rest)), rest);
+}
+
+static void add(const float *x, float *y, int64_t n)
+{
+    int64_t i, whole = n & -VEC_LANES;
+    int     rest = (int)(n - whole);
+    for (i = 0; i < whole; i += VEC_LANES)
+        vf_store(y + i, vf_add(vf_load(y + i), vf_load(x + i)));
+    if (rest)
+        vf_store_part(y + i, vf_add(vf_load_part(y + i, rest), vf_load_part(x + i, rest)), rest);
+}
+
+static void silu_mul(const float *gate, const float *up, float *y, int64_t n)
+{
+    int64_t i, whole = n & -VEC_LANES;
+    int     rest = (int)(n - whole);
+    for (i = 0; i < whole; i += VEC_LANES)
+        vf_store(y + i, vf_mul(vf_silu(vf_load(gate + i)), vf_load(up + i)));
+    if (rest)
+        vf_store_part(y + i, vf_mul(vf_silu(vf_load_part(gate + i, rest)), vf_load_part(up + i, rest)), rest);
+}
+
+/* (a, b) turned by the angle whose cosine and sine are c and s. */
+VEC_INLINE void turn(vf *a, vf *b, vf c, vf s)
+{
+    vf x = *a, y = *b;
+    *a = vf_sub(vf_mul(x, c), vf_mul(y, s));
+    *b = vf_add(vf_mul(x, s), vf_mul(y, c));
+}
+
+static void rope(float *x, const float *cs, int dims, bool interleaved)
+{
+    int half = dims / 2, i = 0;
+    for (; i + VEC_LANES <= half; i += VEC_LANES) {
+        vf a, b, c, s;
+        vf_load_pairs(cs + 2 * i, &c, &s);
+        if (interleaved) {
+            vf_load_pairs(x + 2 * i, &a, &b);
+            turn(&a, &b, c, s);
+            vf_store_pairs(x + 2 * i, a, b);
+        } else {
+            a = vf_load(x + i);
+            b = vf_load(x + half + i);
+            turn(&a, &b, c, s);
+            vf_store(x + i, a);
+            vf_store(x + half + i, b);
+        }
+    }
+    for (; i < half; i++) {
+        float *p = interleaved ? x + 2 * i : x + i, *q = interleaved ? p + 1 : p + half;
+        float  a = *p, b = *q, c = cs[2 * i], s = cs[2 * i + 1];
+        *p = a * c - b * s;
+        *q = a * s + b * c;
+    }
+}
+
+static void to_f16(const float *x, uint16_t *y, int64_t n)
+{
+    int64_t i, whole = n & -VEC_LANES;
+    int     rest = (int)(n - whole);
+    for (i = 0; i < whole; i += VEC_LANES)
+        vf_store_f16(y + i, vf_load(x + i));
+    if (rest)
+        vf_store_f16_part(y + i, vf_load_part(x + i, rest), rest);
+}
+
+static void from_f16(const uint16_t *x, float *y, int64_t n)
+{
+    int64_t i, whole = n & -VEC_LANES;
+    int     rest = (int)(n - whole);
+    for (i = 0; i < whole; i += VEC_LANES)
+        vf_store(y + i, vf_load_f16(x + i));
+    if (rest)
+        vf_store_part(y + i, vf_load_f16_part(x + i, rest), rest);
+}
+
+#define ROW_FNS                                                                                                        \
+    {                                                                                                                  \
+        rms_norm, add, silu_mul, rope, to_f16, from_f16                                                                \
+    }
+
+#endif
