@@ -22,6 +22,7 @@ int cpu_backend_new(struct backend **out, const struct cpu_options *o, struct er
 /* Facts for reports. */
 enum cpu_level cpu_backend_level(const struct backend *b);
 int            cpu_backend_threads(const struct backend *b);
+enum precision cpu_backend_precision(const struct backend *b);
 struct pool   *cpu_backend_pool(const struct backend *b);
 
 #endif

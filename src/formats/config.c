@@ -158,6 +158,11 @@ bool config_has(struct config *c, const char *key)
     return config_kind(c, key) != CONFIG_MISSING;
 }
 
+bool config_is_null(struct config *c, const char *key)
+{
+    return !config_has(c, key) && (json_object_get(c->object, key) || (c->text && json_object_get(c->text, key)));
+}
+
 int64_t config_int_or(struct config *c, const char *key, int64_t lo, int64_t hi, int64_t dflt)
 {
     char        want[WANT_MAX];

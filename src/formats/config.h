@@ -46,6 +46,7 @@ void config_fault(struct config *c, int code, const char *key, const char *fmt, 
 
 enum config_kind config_kind(struct config *c, const char *key);
 bool             config_has(struct config *c, const char *key); /* present and not null */
+bool             config_is_null(struct config *c, const char *key); /* present as null, where that differs from absence */
 
 int64_t     config_int(struct config *c, const char *key, int64_t lo, int64_t hi); /* required */
 int64_t     config_int_or(struct config *c, const char *key, int64_t lo, int64_t hi, int64_t dflt);

@@ -1,6 +1,9 @@
 /* See dtype.h. */
 #include "formats/dtype.h"
 
+#include <string.h>
+
+#include "base/half.h"
 #include "base/num.h"
 
 static const struct {
@@ -45,6 +48,18 @@ size_t dtype_align(enum dtype d)
 bool dtype_is_float16_32(enum dtype d)
 {
     return d == DTYPE_F16 || d == DTYPE_BF16 || d == DTYPE_F32;
+}
+
+float dtype_load(enum dtype d, const void *p, int64_t i)
+{
+    uint16_t h;
+    float    f;
+    if (d == DTYPE_F32) {
+        memcpy(&f, (const char *)p + 4 * i, sizeof f);
+        return f;
+    }
+    memcpy(&h, (const char *)p + 2 * i, sizeof h);
+    return d == DTYPE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
 }
 
 bool dtype_bytes(enum dtype d, const int64_t *shape, int n_dim, size_t *bytes)

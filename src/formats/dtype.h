@@ -26,6 +26,9 @@ size_t      dtype_size(enum dtype d);       /* bytes per element; 0 for DTYPE_NO
 size_t      dtype_align(enum dtype d);      /* alignment that typed reads need: 1, 2, 4 or 8 */
 bool        dtype_is_float16_32(enum dtype d); /* F16, BF16 or F32: what dense weights and scales are stored in */
 
+/* Element i of an array of F32, F16 or BF16 (which need not be aligned), as float32. */
+float dtype_load(enum dtype d, const void *p, int64_t i);
+
 /* Bytes of a tensor. False when a dimension is negative, the product overflows (in the order of the dimensions, as the
  * reference multiplies), or the elements do not fill whole bytes. */
 bool dtype_bytes(enum dtype d, const int64_t *shape, int n_dim, size_t *bytes);

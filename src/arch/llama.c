@@ -1,0 +1,87 @@
+/* Llama and its near kin: pre-norm residual layers of grouped-head attention and a gated SiLU feed-forward block.
+ *
+ * Defaults of absent fields are those of the transformers configuration classes. */
+#include "arch/family.h"
+
+static const char *const ignored[] = {
+    "*.rotary_emb.inv_freq", /* a buffer, recomputed */
+    "lm_head.*",             /* redundant beside tied embeddings */
+    NULL,
+};
+
+static const char *const ignored_untied[] = {"*.rotary_emb.inv_freq", NULL};
+
+static int head_dim(struct config *c, int n_embd, int n_head)
+{
+    if (config_has(c, "head_dim"))
+        return (int)config_int(c, "head_dim", 1, 4096);
+    if (n_embd % n_head)
+        config_fault(c, ERR_MISFIT, "num_attention_heads",
+                     "is %d, a divisor of hidden_size (%d) is needed where head_dim is absent", n_head, n_embd);
+    return n_embd / n_head > 0 ? n_embd / n_head : 1;
+}
+
+/* Llama (Touvron et al. 2023; Llama 3: Dubey et al. 2024). */
+void arch_llama(struct model_desc *m, struct config *c, struct arena *a)
+{
+    m->n_embd = (int)config_int(c, "hidden_size", 1, 1 << 20);
+    m->n_layer = (int)config_int(c, "num_hidden_layers", 1, DESC_LAYERS_MAX);
+    m->n_vocab = (int)config_int(c, "vocab_size", 1, 1 << 24);
+    m->n_context = config_int_or(c, "max_position_embeddings", 1, (int64_t)1 << 31, 2048);
+    m->norm_eps = (float)config_num_or(c, "rms_norm_eps", 0, 1, 1e-6);
+    m->tie = !config_has(c, "tie_word_embeddings")             ? TIE_BY_FILE
+             : config_bool_or(c, "tie_word_embeddings", false) ? TIE_YES
+                                                               : TIE_NO;
+    m->ignore = m->tie == TIE_YES ? ignored : ignored_untied;
+    int              n_head = (int)config_int(c, "num_attention_heads", 1, 1 << 14);
+    struct attn_desc attn = {.n_head = n_head,
+                             .n_kv_head = (int)config_int_or(c, "num_key_value_heads", 1, 1 << 14, n_head),
+                             .head_dim = head_dim(c, m->n_embd, n_head)};
+    attn.qkv_bias = attn.o_bias = config_bool_or(c, "attention_bias", false);
+    attn.scale = (float)(1.0 / __builtin_sqrt((double)attn.head_dim));
+    struct ff_desc ff = {.n_ff = (int)config_int(c, "intermediate_size", 1, 1 << 24),
+                         .bias = config_bool_or(c, "mlp_bias", false)};
+    arch_need_silu(c, "hidden_act");
+    m->n_rope = 1;
+    arch_rope(&m->rope[0], c, attn.head_dim, 10000.0);
+    m->layer = arena_calloc(a, (size_t)m->n_layer, sizeof *m->layer);
+    if (!m->layer) {
+        config_fault(c, ERR_NOMEM, "num_hidden_layers", "is %d: out of memory for the layers", m->n_layer);
+        m->n_layer = 0;
+        return;
+    }
+    for (int i = 0; i < m->n_layer; i++)
+        m->layer[i] = (struct layer_desc){.mix = MIX_ATTN, .ff = FF_GATED, .attn = attn, .ffn = ff};
+}
+
+/* Mistral 7B (Jiang et al. 2023): Llama without biases; every layer sees a window of keys when sliding_window is a number. */
+void arch_mistral(struct model_desc *m, struct config *c, struct arena *a)
+{
+    arch_llama(m, c, a);
+    int window = config_is_null(c, "sliding_window") ? 0 : (int)config_int_or(c, "sliding_window", 1, 1 << 30, 4096);
+    arch_windows(m, c, window, 0);
+}
+
+/* Qwen 2 and 2.5: Llama with biases on q, k and v; use_sliding_window makes the layers from max_window_layers on see a window. */
+void arch_qwen2(struct model_desc *m, struct config *c, struct arena *a)
+{
+    arch_llama(m, c, a);
+    for (int i = 0; i < m->n_layer; i++) {
+        m->layer[i].attn.qkv_bias = true;
+        m->layer[i].attn.o_bias = false;
+    }
+    if (config_bool_or(c, "use_sliding_window", false))
+        arch_windows(m, c, (int)config_int_or(c, "sliding_window", 1, 1 << 30, 4096),
+                     (int)config_int_or(c, "max_window_layers", 0, 1 << 20, 28));
+}
+
+/* Qwen 3: Llama with an RMS norm on every q and k head before rope; head_dim is explicit. */
+void arch_qwen3(struct model_desc *m, struct config *c, struct arena *a)
+{
+    arch_llama(m, c, a);
+    for (int i = 0; i < m->n_layer; i++)
+        m->layer[i].attn.qk_norm = true;
+    if (config_bool_or(c, "use_sliding_window", false))
+        arch_windows(m, c, (int)config_int_or(c, "sliding_window", 1, 1 << 30, 4096),
+                     (int)config_int_or(c, "max_window_layers", 0, 1 << 20, 28));
+}

@@ -1,0 +1,181 @@
+/* Slabs, a free list, and reference counts kept beside the pages; contracts in pages.h.
+ *
+ * A page's header stands before it, one cache line: the reference count and the link of the free list. */
+#include "cache/pages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+
+#define SLAB_BYTES ((size_t)4 << 20) /* a slab holds at least one page */
+#define HEADER ((size_t)64)
+
+struct page_header {
+    struct page_header *next_free;
+    int                 refs;
+};
+
+struct slab {
+    struct slab *next;
+    char        *pages;
+};
+
+struct page_pool {
+    size_t              stride; /* header and page */
+    size_t              bytes;
+    int                 tokens;
+    int64_t             made, max, in_use;
+    int64_t             per_slab;
+    struct slab        *slabs;
+    struct page_header *free_list;
+};
+
+static struct page_header *header_of(void *page)
+{
+    return (struct page_header *)((char *)page - HEADER);
+}
+
+int page_pool_new(struct page_pool **out, size_t bytes, int tokens, int64_t max, struct error *e)
+{
+    size_t            stride;
+    struct page_pool *p = calloc(1, sizeof *p);
+    if (!p || !num_align(bytes, 64, &stride) || !num_add(stride, HEADER, &stride)) {
+        free(p);
+        return error_nomem(e, "the cache");
+    }
+    p->bytes = bytes;
+    p->stride = stride;
+    p->tokens = tokens;
+    p->max = max;
+    p->per_slab = MAX((int64_t)1, MIN(max, (int64_t)(SLAB_BYTES / stride)));
+    *out = p;
+    return 0;
+}
+
+void page_pool_free(struct page_pool *p)
+{
+    if (!p)
+        return;
+    while (p->slabs) {
+        struct slab *s = p->slabs;
+        p->slabs = s->next;
+        free(s->pages);
+        free(s);
+    }
+    free(p);
+}
+
+int page_pool_tokens(const struct page_pool *p)
+{
+    return p->tokens;
+}
+
+int64_t page_pool_available(const struct page_pool *p)
+{
+    return p->max - p->in_use;
+}
+
+static bool add_slab(struct page_pool *p)
+{
+    int64_t      n = MIN(p->per_slab, p->max - p->made);
+    size_t       bytes;
+    struct slab *s = n > 0 && num_mul((size_t)n, p->stride, &bytes) ? malloc(sizeof *s) : NULL;
+    if (!s)
+        return false;
+    s->pages = aligned_alloc(64, bytes);
+    if (!s->pages) {
+        free(s);
+        return false;
+    }
+    s->next = p->slabs;
+    p->slabs = s;
+    p->made += n;
+    for (int64_t i = n - 1; i >= 0; i--) {
+        struct page_header *h = (struct page_header *)(s->pages + (size_t)i * p->stride);
+        *h = (struct page_header){.next_free = p->free_list};
+        p->free_list = h;
+    }
+    return true;
+}
+
+void *page_take(struct page_pool *p)
+{
+    if (!p->free_list && !add_slab(p))
+        return NULL;
+    struct page_header *h = p->free_list;
+    p->free_list = h->next_free;
+    h->next_free = NULL;
+    h->refs = 1;
+    p->in_use++;
+    return (char *)h + HEADER;
+}
+
+void page_ref(struct page_pool *p, void *page)
+{
+    (void)p;
+    header_of(page)->refs++;
+}
+
+void page_unref(struct page_pool *p, void *page)
+{
+    struct page_header *h = header_of(page);
+    if (--h->refs)
+        return;
+    h->next_free = p->free_list;
+    p->free_list = h;
+    p->in_use--;
+}
+
+static bool reserve(struct page_table *t, size_t n)
+{
+    if (n <= t->cap)
+        return true;
+    size_t cap = MAX(n, t->cap * 2), bytes;
+    void **v = num_mul(cap, sizeof *v, &bytes) ? realloc(t->v, bytes) : NULL;
+    if (!v)
+        return false;
+    t->v = v;
+    t->cap = cap;
+    return true;
+}
+
+int page_table_grow(struct page_table *t, struct page_pool *p, int64_t tokens, struct error *e)
+{
+    size_t need = (size_t)((tokens + p->tokens - 1) / p->tokens);
+    if (!reserve(t, need))
+        return error_nomem(e, "a sequence's page table");
+    while (t->n < need) {
+        void *page = page_take(p);
+        if (!page)
+            return error_set(e, ERR_LIMIT, NULL, "the cache has no page left (of %lld)", (long long)p->max);
+        t->v[t->n++] = page;
+    }
+    return 0;
+}
+
+int page_table_fork(struct page_table *t, struct page_pool *p, const struct page_table *from, int64_t tokens,
+                    struct error *e)
+{
+    size_t whole = (size_t)(tokens / p->tokens);
+    if (!reserve(t, whole + 1))
+        return error_nomem(e, "a sequence's page table");
+    for (size_t i = 0; i < whole; i++) {
+        page_ref(p, from->v[i]);
+        t->v[t->n++] = from->v[i];
+    }
+    if (tokens % p->tokens == 0)
+        return 0;
+    int err = page_table_grow(t, p, tokens, e);
+    if (!err)
+        memcpy(t->v[whole], from->v[whole], p->bytes);
+    return err;
+}
+
+void page_table_deinit(struct page_table *t, struct page_pool *p)
+{
+    for (size_t i = 0; i < t->n; i++)
+        page_unref(p, t->v[i]);
+    free(t->v);
+    memset(t, 0, sizeof *t);
+}

@@ -1,0 +1,89 @@
+/* A short list searched from front to back: with at most 64 entries a comparison of tokens costs less than any index. */
+#include "cache/prefix.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+
+void prefix_init(struct prefix_cache *c, struct page_pool *pool)
+{
+    memset(c, 0, sizeof *c);
+    c->pool = pool;
+}
+
+static void drop(struct prefix_cache *c, int i)
+{
+    page_table_deinit(&c->v[i].pages, c->pool);
+    free(c->v[i].tokens);
+    c->v[i] = c->v[--c->n];
+}
+
+void prefix_deinit(struct prefix_cache *c)
+{
+    while (c->n)
+        drop(c, c->n - 1);
+}
+
+static int64_t common(const struct prefix_entry *x, const int32_t *tokens, int64_t n)
+{
+    int64_t i = 0, most = MIN(n, x->n);
+    while (i < most && x->tokens[i] == tokens[i])
+        i++;
+    return i;
+}
+
+int64_t prefix_lookup(struct prefix_cache *c, const int32_t *tokens, int64_t n, struct page_table *t)
+{
+    int     best = -1;
+    int64_t length = 0;
+    for (int i = 0; i < c->n; i++) {
+        int64_t k = common(&c->v[i], tokens, n);
+        if (k > length) {
+            length = k;
+            best = i;
+        }
+    }
+    if (best < 0)
+        return 0;
+    c->v[best].last_use = ++c->clock;
+    if (page_table_fork(t, c->pool, &c->v[best].pages, length, NULL)) /* no page for the copy: the whole ones only */
+        length = (int64_t)t->n * page_pool_tokens(c->pool);
+    return length;
+}
+
+bool prefix_evict(struct prefix_cache *c)
+{
+    int oldest = 0;
+    if (!c->n)
+        return false;
+    for (int i = 1; i < c->n; i++)
+        if (c->v[i].last_use < c->v[oldest].last_use)
+            oldest = i;
+    drop(c, oldest);
+    return true;
+}
+
+/* Whether entry x is a beginning of tokens: the new entry makes it needless. */
+static bool covered(const struct prefix_entry *x, const int32_t *tokens, int64_t n)
+{
+    return x->n <= n && common(x, tokens, n) == x->n;
+}
+
+void prefix_store(struct prefix_cache *c, const int32_t *tokens, int64_t n, struct page_table *t)
+{
+    size_t   bytes;
+    int32_t *copy = n > 0 && num_mul((size_t)n, sizeof *copy, &bytes) ? malloc(bytes) : NULL;
+    if (!copy) {
+        page_table_deinit(t, c->pool);
+        return;
+    }
+    memcpy(copy, tokens, bytes);
+    for (int i = c->n - 1; i >= 0; i--)
+        if (covered(&c->v[i], tokens, n))
+            drop(c, i);
+    if (c->n == PREFIX_ENTRIES_MAX)
+        prefix_evict(c);
+    c->v[c->n++] = (struct prefix_entry){.tokens = copy, .n = n, .pages = *t, .last_use = ++c->clock};
+    memset(t, 0, sizeof *t);
+}

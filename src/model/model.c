@@ -1,0 +1,140 @@
+/* Loading: declare the table from the description, bind it to the checkpoint, prepare the weights. The one load path. */
+#include "model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+
+static void declare(struct model *m)
+{
+    struct params           *p = &m->params;
+    const struct model_desc *d = &m->desc;
+    params_add(p, ROLE_EMBED, -1, "model.embed_tokens", d->n_vocab, d->n_embd, "vocab_size, hidden_size", &m->embed);
+    for (int i = 0; i < d->n_layer; i++) {
+        struct layer *l = &m->layer[i];
+        params_add(p, ROLE_NORM, i, "model.layers.%d.input_layernorm", d->n_embd, 0, "hidden_size", &l->mix_norm);
+        params_add(p, ROLE_NORM, i, "model.layers.%d.post_attention_layernorm", d->n_embd, 0, "hidden_size",
+                   &l->ff_norm);
+        switch (d->layer[i].mix) {
+        case MIX_ATTN:
+            mix_attn_declare(p, d, i, l);
+            break;
+        }
+        switch (d->layer[i].ff) {
+        case FF_GATED:
+            ff_gated_declare(p, d, i, l);
+            break;
+        }
+    }
+    params_add(p, ROLE_NORM, d->n_layer, "model.norm", d->n_embd, 0, "hidden_size", &m->norm);
+    if (!m->tied)
+        params_add(p, ROLE_HEAD, d->n_layer, "lm_head", d->n_vocab, d->n_embd, "vocab_size, hidden_size", &m->head);
+}
+
+/* Offsets of each loaded layer's keys and values inside a cache page. */
+static void place_kv(struct model *m, int elem_size, int page_tokens)
+{
+    for (int i = m->lo; i < m->hi; i++) {
+        struct attn *a = &m->layer[i].attn.op;
+        a->kv = (struct kv_layer){.n_kv_head = a->n_kv_head,
+                                  .head_dim = a->head_dim,
+                                  .elem_size = elem_size,
+                                  .page_tokens = page_tokens,
+                                  .offset = m->page_bytes};
+        m->page_bytes += (kv_layer_bytes(&a->kv) + 63) / 64 * 64;
+    }
+}
+
+static int make_ropes(struct model *m, struct error *e)
+{
+    for (int i = 0; i < m->desc.n_rope; i++) {
+        const struct rope_desc *d = &m->desc.rope[i];
+        float                  *freq = arena_calloc(&m->arena, (size_t)d->dims / 2 + 1, sizeof *freq);
+        if (!freq)
+            return error_nomem(e, "rope frequencies");
+        rope_inv_freq(d, freq);
+        m->rope[i] = (struct rope){.dims = d->dims, .interleaved = d->interleaved, .mscale = 1.0f, .inv_freq = freq};
+    }
+    return 0;
+}
+
+static struct model *new_model(const struct model_desc *desc, struct arena *arena, struct config *config)
+{
+    struct model *m = calloc(1, sizeof *m);
+    if (m) {
+        m->desc = *desc;
+        m->arena = *arena;
+        m->config = config;
+        m->params.arena = &m->arena;
+    } else {
+        arena_deinit(arena);
+        config_free(config);
+    }
+    *arena = (struct arena){0};
+    return m;
+}
+
+static int declare_all(struct model *m, const struct model_options *o, int elem_size, struct error *e)
+{
+    int lo = o->lo, hi = o->hi ? o->hi : m->desc.n_layer;
+    if (lo < 0 || lo >= hi || hi > m->desc.n_layer)
+        return error_set(e, ERR_INVALID, "layers", "layer range [%d, %d) is not within the model's %d layers", lo, hi,
+                         m->desc.n_layer);
+    m->lo = lo;
+    m->hi = hi;
+    m->layer = arena_calloc(&m->arena, (size_t)m->desc.n_layer, sizeof *m->layer);
+    if (!m->layer)
+        return error_nomem(e, "the layers");
+    declare(m);
+    if (m->params.failed)
+        return error_nomem(e, "the parameter table");
+    for (size_t i = 0; i < m->params.n; i++) {
+        const struct param *p = &m->params.v[i];
+        m->n_parameter += p->shape[0] * (p->n_dim == 2 ? p->shape[1] : 1);
+    }
+    place_kv(m, elem_size, o->page_tokens);
+    return make_ropes(m, e);
+}
+
+int model_load(struct model **out, const char *dir, const struct model_desc *desc, struct arena *arena,
+               struct config *config, struct backend *backend, const struct model_options *o, struct error *e)
+{
+    struct model *m = new_model(desc, arena, config);
+    int           err;
+    if (!m)
+        return error_nomem(e, "the model");
+    m->backend = backend;
+    err = checkpoint_open(&m->checkpoint, dir, o->log, e);
+    if (err)
+        goto out;
+    m->tied = desc->tie == TIE_YES || (desc->tie == TIE_BY_FILE && !checkpoint_find(m->checkpoint, "lm_head.weight"));
+    err = declare_all(m, o, backend ? backend->kv_elem_size : 2, e);
+    if (err)
+        goto out;
+    err = params_bind(&m->params, &m->desc, m->checkpoint, m->config, m->lo, m->hi, o->log, e);
+    if (err)
+        goto out;
+    if (backend)
+        err = params_prepare(&m->params, m->checkpoint, backend, e);
+out:
+    if (err) {
+        model_free(m);
+        return err;
+    }
+    *out = m;
+    return 0;
+}
+
+void model_free(struct model *m)
+{
+    if (!m)
+        return;
+    for (size_t i = 0; m->backend && i < m->params.n; i++)
+        if (m->params.v[i].role != ROLE_BIAS)
+            m->backend->release(m->backend, m->params.v[i].weight);
+    checkpoint_close(m->checkpoint);
+    config_free(m->config);
+    arena_deinit(&m->arena);
+    free(m);
+}

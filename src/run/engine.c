@@ -1,0 +1,438 @@
+/* The engine of engine.h: queue, admission, the step, events. */
+#include "run/engine.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/num.h"
+#include "cache/prefix.h"
+#include "run/seq.h"
+
+#define QUEUE_MAX 1024
+#define LOGIT_ROWS 32          /* rows of the head computed at once for engine_logits */
+#define PREFILL_QUANTUM 0.2    /* seconds that prompts may take in a step beside running answers */
+#define PREFILL_ROWS_MIN 16
+
+struct engine {
+    const struct model     *model;
+    const struct tokenizer *tokenizer;
+    struct engine_options   o;
+    int32_t                *eos;
+    struct page_pool       *pool;
+    struct prefix_cache     prefix;
+    struct activations      act;
+
+    /* the step under construction: owner's thread only */
+    int32_t      *token, *position, *seq, *logit_row; /* [chunk] */
+    void ***pages;                                    /* [parallel] */
+    struct seq  **active;                             /* [parallel]; slots [0, n_active); guarded by lock for cancel */
+    int           n_active;
+    double        row_seconds; /* measured prefill time of a row */
+
+    pthread_mutex_t lock; /* guards the rest and active */
+    pthread_cond_t  work;
+    struct seq     *first, **last; /* waiting, in order of arrival */
+    int             n_waiting;
+    int64_t         next_id;
+    bool            woken;
+};
+
+static int allocate(struct engine *g, struct error *e)
+{
+    const struct engine_options *o = &g->o;
+    const struct model_desc     *d = &g->model->desc;
+    int                          rows = MAX(o->chunk, o->parallel);
+    int64_t pages = (int64_t)o->parallel * ((o->context + o->page_tokens - 1) / o->page_tokens + 1);
+    struct run_limits lim = {.n_row = rows, .n_key = o->context};
+    size_t            row_bytes = (size_t)rows * sizeof(int32_t);
+    for (int i = 0; i < d->n_layer; i++) {
+        const struct attn_desc *a = &d->layer[i].attn;
+        lim.n_head = MAX(lim.n_head, a->n_head);
+        lim.n_kv_head = MAX(lim.n_kv_head, a->n_kv_head);
+        lim.head_dim = MAX(lim.head_dim, a->head_dim);
+        lim.n_in = MAX(lim.n_in, MAX((int64_t)a->n_head * a->head_dim, (int64_t)d->layer[i].ffn.n_ff));
+    }
+    lim.n_in = MAX(lim.n_in, (int64_t)d->n_embd);
+    lim.n_out = MAX(lim.n_in, (int64_t)d->n_vocab);
+    g->token = malloc(row_bytes);
+    g->position = malloc(row_bytes);
+    g->seq = malloc(row_bytes);
+    g->logit_row = malloc(row_bytes);
+    g->pages = calloc((size_t)o->parallel, sizeof *g->pages);
+    g->active = calloc((size_t)o->parallel, sizeof *g->active);
+    g->eos = malloc((o->n_eos + 1) * sizeof *g->eos);
+    if (!g->token || !g->position || !g->seq || !g->logit_row || !g->pages || !g->active || !g->eos)
+        return error_nomem(e, "the engine");
+    if (o->n_eos)
+        memcpy(g->eos, o->eos, o->n_eos * sizeof *g->eos);
+    int err = page_pool_new(&g->pool, g->model->page_bytes, o->page_tokens, pages, e);
+    if (err)
+        return err;
+    prefix_init(&g->prefix, g->pool);
+    err = activations_init(&g->act, g->model, rows, MIN(rows, MAX(o->parallel, LOGIT_ROWS)), e);
+    return err ? err : g->model->backend->reserve(g->model->backend, &lim, e);
+}
+
+int engine_new(struct engine **out, const struct model *m, const struct tokenizer *t, const struct engine_options *o,
+               struct error *e)
+{
+    struct engine *g = calloc(1, sizeof *g);
+    if (!g)
+        return error_nomem(e, "the engine");
+    g->model = m;
+    g->tokenizer = t;
+    g->o = *o;
+    g->last = &g->first;
+    g->next_id = 1;
+    g->row_seconds = 1e-3;
+    pthread_mutex_init(&g->lock, NULL);
+    pthread_cond_init(&g->work, NULL);
+    int err = allocate(g, e);
+    if (err) {
+        engine_free(g);
+        return err;
+    }
+    *out = g;
+    return 0;
+}
+
+void engine_free(struct engine *g)
+{
+    if (!g)
+        return;
+    for (int i = 0; i < g->n_active; i++)
+        seq_free(g->active[i], g->pool);
+    while (g->first) {
+        struct seq *s = g->first;
+        g->first = s->next;
+        seq_free(s, g->pool);
+    }
+    if (g->pool)
+        prefix_deinit(&g->prefix);
+    page_pool_free(g->pool);
+    activations_deinit(&g->act);
+    free(g->token);
+    free(g->position);
+    free(g->seq);
+    free(g->logit_row);
+    free(g->pages);
+    free(g->active);
+    free(g->eos);
+    pthread_mutex_destroy(&g->lock);
+    pthread_cond_destroy(&g->work);
+    free(g);
+}
+
+bool engine_is_eos(const struct engine *g, int32_t id)
+{
+    for (size_t i = 0; i < g->o.n_eos; i++)
+        if (g->eos[i] == id)
+            return true;
+    return false;
+}
+
+static int check_tokens(const struct engine *g, const int32_t *tokens, size_t n, struct error *e)
+{
+    int n_vocab = g->model->desc.n_vocab;
+    if (!n)
+        return error_set(e, ERR_INVALID, "prompt", "the prompt has no tokens");
+    for (size_t i = 0; i < n; i++)
+        if (tokens[i] < 0 || tokens[i] >= n_vocab)
+            return error_set(e, ERR_INVALID, "prompt", "token id %d at position %zu is outside the vocabulary (0 to %d)",
+                             (int)tokens[i], i, n_vocab - 1);
+    return 0;
+}
+
+int engine_submit(struct engine *g, const int32_t *prompt, size_t n_prompt, const struct mlxcel_params *params,
+                  mlxcel_on_event *on_event, void *ctx, int64_t *id, struct error *e)
+{
+    struct seq *s;
+    size_t      room = (size_t)g->o.context - (params->max_tokens != 0);
+    int         err = check_tokens(g, prompt, n_prompt, e);
+    if (err)
+        return err;
+    if (n_prompt > room)
+        return error_set(e, ERR_CONTEXT, "prompt",
+                         "the prompt has %zu tokens, more than the context of %d tokens leaves room for; shorten it or "
+                         "raise --ctx-size",
+                         n_prompt, g->o.context);
+    err = seq_new(&s, prompt, n_prompt, params, g->o.context, g->model->desc.n_vocab, g->tokenizer, e);
+    if (err)
+        return err;
+    s->on_event = on_event;
+    s->ctx = ctx;
+    pthread_mutex_lock(&g->lock);
+    if (g->n_waiting == QUEUE_MAX) {
+        pthread_mutex_unlock(&g->lock);
+        seq_free(s, NULL);
+        return error_set(e, ERR_BUSY, NULL, "the queue is full (%d requests are waiting); try again later", QUEUE_MAX);
+    }
+    s->id = g->next_id++;
+    if (id)
+        *id = s->id;
+    *g->last = s;
+    g->last = &s->next;
+    g->n_waiting++;
+    pthread_cond_signal(&g->work);
+    pthread_mutex_unlock(&g->lock);
+    return 0;
+}
+
+void engine_cancel(struct engine *g, int64_t id)
+{
+    pthread_mutex_lock(&g->lock);
+    for (int i = 0; i < g->n_active; i++)
+        if (g->active[i]->id == id)
+            atomic_store(&g->active[i]->cancelled, true);
+    for (struct seq *s = g->first; s; s = s->next)
+        if (s->id == id)
+            atomic_store(&s->cancelled, true);
+    pthread_mutex_unlock(&g->lock);
+}
+
+void engine_wait_work(struct engine *g)
+{
+    pthread_mutex_lock(&g->lock);
+    while (!g->first && !g->n_active && !g->woken)
+        pthread_cond_wait(&g->work, &g->lock);
+    g->woken = false;
+    pthread_mutex_unlock(&g->lock);
+}
+
+void engine_wake(struct engine *g)
+{
+    pthread_mutex_lock(&g->lock);
+    g->woken = true;
+    pthread_cond_signal(&g->work);
+    pthread_mutex_unlock(&g->lock);
+}
+
+/* Takes the sequence in slot i out, delivers its last event unless `delivered`, and keeps its cache for later prompts. */
+static void retire(struct engine *g, int i, int finish, const struct error *error, bool delivered)
+{
+    struct seq *s = g->active[i];
+    pthread_mutex_lock(&g->lock);
+    g->active[i] = g->active[--g->n_active];
+    pthread_mutex_unlock(&g->lock);
+    if (!delivered)
+        seq_end(s, finish, error, clock_now());
+    if (!g->o.no_prefix_cache && finish != MLXCEL_FAILED)
+        prefix_store(&g->prefix, s->tokens, s->n_done, &s->pages);
+    seq_free(s, g->pool);
+}
+
+static struct seq *next_waiting(struct engine *g)
+{
+    pthread_mutex_lock(&g->lock);
+    struct seq *s = g->n_active < g->o.parallel ? g->first : NULL;
+    if (s) {
+        g->first = s->next;
+        if (!g->first)
+            g->last = &g->first;
+        g->n_waiting--;
+        s->next = NULL;
+        g->active[g->n_active++] = s;
+    }
+    pthread_mutex_unlock(&g->lock);
+    return s;
+}
+
+static void admit(struct engine *g)
+{
+    struct seq *s;
+    while ((s = next_waiting(g)) != NULL) {
+        s->start = clock_now();
+        s->admitted = true;
+        if (!g->o.no_prefix_cache && !s->params.no_cache_prompt)
+            s->n_done = s->n_cached = prefix_lookup(&g->prefix, s->tokens, s->n_prompt - 1, &s->pages);
+    }
+}
+
+static void retire_cancelled(struct engine *g)
+{
+    for (int i = g->n_active - 1; i >= 0; i--)
+        if (atomic_load(&g->active[i]->cancelled))
+            retire(g, i, MLXCEL_CANCELLED, NULL, false);
+}
+
+/* Pages for positions [0, tokens), giving up old prefixes when the pool is empty. */
+static int ensure_pages(struct engine *g, struct seq *s, int64_t tokens, struct error *e)
+{
+    int err;
+    while ((err = page_table_grow(&s->pages, g->pool, tokens, e)) == ERR_LIMIT && prefix_evict(&g->prefix))
+        ;
+    return err;
+}
+
+static bool is_decoding(const struct seq *s)
+{
+    return s->n_done == s->n_token - 1 && s->n_token > s->n_prompt;
+}
+
+/* Adds `rows` rows of slot i to the step; a logit row when its last token is among them. */
+static void add_rows(struct engine *g, struct step *st, int i, int rows)
+{
+    struct seq *s = g->active[i];
+    for (int k = 0; k < rows; k++, st->n_row++) {
+        g->token[st->n_row] = s->tokens[s->n_done + k];
+        g->position[st->n_row] = (int32_t)(s->n_done + k);
+        g->seq[st->n_row] = i;
+    }
+    s->rows = rows;
+    s->logit = -1;
+    if (s->n_done + rows == s->n_token && s->n_token < s->n_max) {
+        s->logit = st->n_logit;
+        g->logit_row[st->n_logit++] = st->n_row - 1;
+    }
+    g->pages[i] = s->pages.v;
+}
+
+/* Rows that prompts may take in this step. */
+static int prefill_budget(const struct engine *g, int n_decoding)
+{
+    int room = g->o.chunk - n_decoding;
+    if (!n_decoding)
+        return room;
+    double rows = PREFILL_QUANTUM / g->row_seconds;
+    return MIN(room, MAX(PREFILL_ROWS_MIN, rows > 1e6 ? 1000000 : (int)rows));
+}
+
+/* Fills the step: decoding sequences first, then prompts in order of arrival (ids ascend). A sequence for which no page is
+ * left fails alone. */
+static void compose(struct engine *g, struct step *st)
+{
+    struct error e;
+    int          n_decoding = 0;
+    *st = (struct step){.token = g->token,
+                        .position = g->position,
+                        .seq = g->seq,
+                        .logit_row = g->logit_row,
+                        .pages = (void *const *const *)g->pages};
+    for (int i = g->n_active - 1; i >= 0; i--) {
+        struct seq *s = g->active[i];
+        int         err = ensure_pages(g, s, is_decoding(s) ? s->n_token : MIN(s->n_token, s->n_done + g->o.chunk), &e);
+        if (err)
+            retire(g, i, MLXCEL_FAILED, &e, false);
+    }
+    for (int i = 0; i < g->n_active; i++) {
+        g->active[i]->rows = 0;
+        g->active[i]->logit = -1;
+        n_decoding += is_decoding(g->active[i]);
+    }
+    for (int i = 0; i < g->n_active; i++)
+        if (is_decoding(g->active[i]))
+            add_rows(g, st, i, 1);
+    for (int budget = prefill_budget(g, n_decoding); budget > 0;) {
+        int oldest = -1;
+        for (int i = 0; i < g->n_active; i++)
+            if (!g->active[i]->rows && (oldest < 0 || g->active[i]->id < g->active[oldest]->id))
+                oldest = i;
+        if (oldest < 0)
+            break;
+        struct seq *s = g->active[oldest];
+        int         rows = (int)MIN((int64_t)budget, s->n_token - s->n_done);
+        add_rows(g, st, oldest, rows);
+        budget -= rows;
+    }
+    st->n_seq = g->n_active;
+}
+
+static void accept_rows(struct engine *g, double now)
+{
+    for (int i = g->n_active - 1; i >= 0; i--) {
+        struct seq   *s = g->active[i];
+        struct sample drawn;
+        struct error  e;
+        s->n_done += s->rows;
+        if (s->logit < 0) {
+            if (s->n_done == s->n_max) /* a prompt with max_tokens 0 */
+                retire(g, i, MLXCEL_LENGTH, NULL, false);
+            continue;
+        }
+        if (sampler_pick(s->sampler, tensor_row(g->act.logits, s->logit), s->tokens, (size_t)s->n_token,
+                         (uint64_t)(s->n_token - s->n_prompt), &drawn)) {
+            error_set(&e, ERR_INTERNAL, NULL, "the model computed logits that are not numbers");
+            retire(g, i, MLXCEL_FAILED, &e, false);
+            continue;
+        }
+        int finish = seq_accept(s, &drawn, engine_is_eos(g, drawn.token), now);
+        if (finish)
+            retire(g, i, finish, NULL, true);
+    }
+}
+
+int engine_step(struct engine *g, int *active, struct error *e)
+{
+    struct step st;
+    struct run  run = {.backend = g->model->backend, .step = &st};
+    (void)e;
+    admit(g);
+    retire_cancelled(g);
+    compose(g, &st);
+    if (st.n_row) {
+        double start = clock_now();
+        model_forward(g->model, &run, &g->act);
+        if (st.n_logit)
+            model_logits(g->model, &run, &g->act, 0, st.n_logit);
+        double now = clock_now();
+        if (st.n_row >= PREFILL_ROWS_MIN)
+            g->row_seconds = (now - start) / st.n_row;
+        accept_rows(g, now);
+    }
+    pthread_mutex_lock(&g->lock);
+    *active = g->n_active + g->n_waiting;
+    pthread_mutex_unlock(&g->lock);
+    return 0;
+}
+
+static void logits_step(struct engine *g, struct page_table *t, const int32_t *tokens, int64_t first, int rows, float *out)
+{
+    void *const *pages = t->v;
+    struct step  st = {.n_row = rows,
+                       .token = tokens + first,
+                       .position = g->position,
+                       .seq = g->seq,
+                       .pages = &pages,
+                       .n_seq = 1,
+                       .n_logit = rows,
+                       .logit_row = g->logit_row};
+    struct run   run = {.backend = g->model->backend, .step = &st};
+    int          n_vocab = g->model->desc.n_vocab;
+    for (int i = 0; i < rows; i++) {
+        g->position[i] = (int32_t)(first + i);
+        g->seq[i] = 0;
+        g->logit_row[i] = i;
+    }
+    model_forward(g->model, &run, &g->act);
+    for (int i = 0; i < rows; i += g->act.n_logit) {
+        int n = MIN(g->act.n_logit, rows - i);
+        model_logits(g->model, &run, &g->act, i, n);
+        for (int k = 0; k < n; k++)
+            memcpy(out + (size_t)(first + i + k) * (size_t)n_vocab, tensor_row(g->act.logits, k),
+                   (size_t)n_vocab * sizeof *out);
+    }
+}
+
+int engine_logits(struct engine *g, const int32_t *tokens, size_t n, int chunk, float *out, struct error *e)
+{
+    struct page_pool *pool = NULL;
+    struct page_table table = {0};
+    int               err = check_tokens(g, tokens, n, e);
+    if (err)
+        return err;
+    if (n > (size_t)g->o.context)
+        return error_set(e, ERR_CONTEXT, "tokens", "%zu tokens are more than the context of %d", n, g->o.context);
+    err = page_pool_new(&pool, g->model->page_bytes, g->o.page_tokens, INT64_MAX, e);
+    if (!err)
+        err = page_table_grow(&table, pool, (int64_t)n, e);
+    if (chunk <= 0 || chunk > g->o.chunk)
+        chunk = g->o.chunk;
+    for (int64_t i = 0; !err && i < (int64_t)n; i += chunk)
+        logits_step(g, &table, tokens, i, (int)MIN((int64_t)chunk, (int64_t)n - i), out);
+    if (pool)
+        page_table_deinit(&table, pool);
+    page_pool_free(pool);
+    return err;
+}
