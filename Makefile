@@ -74,10 +74,9 @@ LIB     := $(B)/libmlxcel.a
 SONAME  := libmlxcel.so.0
 BIN     := $(B)/mlxcel
 TESTS   := $(patsubst %.c,$(B)/%,$(wildcard tests/*/test_*.c))
-KCHECK  := $(patsubst %.c,$(B)/%,$(wildcard tests/kernel/kernelcheck.c))
 
 .PHONY: all help setup demo check test lint format install clean fuzz bench docs
-all: $(LIB) $(if $(CLI_SRC),$(BIN) build/mlxcel)
+all: $(LIB) $(if $(CLI_SRC),$(BIN) $(if $(filter release,$(VARIANT)),build/mlxcel))
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -110,3 +109,95 @@ build/mlxcel: $(BIN)
 FAULT_WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=aligned_alloc
 $(B)/tests/%: $(B)/tests/%.o $(LIB)
 	$(CC) $(LDFLAGS) $(if $(findstring /fault/,$@),$(FAULT_WRAP)) -o $@ $^ -lcmocka $(LDLIBS)
+
+KCHECK_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/kernel/*.c))
+KCHECK     := $(if $(KCHECK_OBJ),$(B)/tests/kernel/kernelcheck)
+$(KCHECK): $(KCHECK_OBJ) $(LIB)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+# A fuzz target runs its corpus as a plain test when linked with driver.c; VARIANT fuzz links libFuzzer instead.
+FUZZ := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_MAIN := $(if $(filter fuzz,$(VARIANT)),,$(B)/tests/fuzz/driver.o)
+$(FUZZ): %: %.o $(FUZZ_MAIN) $(LIB)
+	$(CC) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ $(LDLIBS)
+
+## make programs   the library, the programs and all test programs of one variant
+.PHONY: programs check-now python
+programs: all $(TESTS) $(KCHECK) $(FUZZ)
+
+VENV := build/venv
+python: $(VENV)/.done
+$(VENV)/.done: tools/requirements.txt
+	@rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	grep '# check$$' tools/requirements.txt | $(VENV)/bin/pip install -q --disable-pip-version-check --no-deps -r /dev/stdin
+	@touch $@
+
+## make check      set up, build, run all tests; the last line counts them
+check:
+	@tools/setup
+	@$(MAKE) --no-print-directory check-now
+
+check-now: programs python layers
+	@$(MAKE) --no-print-directory SAN=1 programs
+ifeq ($(ARCH),x86_64)
+	@$(MAKE) --no-print-directory SIMDE=1 build/simde/tests/kernel/kernelcheck
+endif
+	@tests/run --python $(VENV)/bin/python --bin $(B) $(TESTS) $(KCHECK) $(FUZZ) \
+	    $(patsubst $(B)/%,build/san/%,$(filter-out %/kernelcheck,$(TESTS) $(FUZZ))) \
+	    $(if $(filter x86_64,$(ARCH)),build/simde/tests/kernel/kernelcheck)
+
+## make fuzz T=60  every fuzz target for T seconds with libFuzzer (clang); new inputs stay under build/fuzz
+T ?= 60
+fuzz:
+	@$(MAKE) --no-print-directory CC=clang-14 VARIANT=fuzz \
+	    OPT='-O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all' fuzz-run
+.PHONY: fuzz-run
+fuzz-run: $(FUZZ)
+	@tests/fuzz/run $(T) $(FUZZ)
+
+## make lint       clang-tidy, the layer check, both compilers without a warning
+.PHONY: layers
+layers:
+	@tools/check-layers
+lint: layers
+	@$(MAKE) --no-print-directory WERROR=1 programs
+	@$(MAKE) --no-print-directory WERROR=1 CC=clang-14 VARIANT=clang programs
+	@clang-tidy-14 --quiet $(filter-out %_avx2.c %_avx512.c %_avx512vnni.c,$(LIB_SRC)) $(CLI_SRC) -- \
+	    -std=gnu17 $(CPPFLAGS) 2>/dev/null
+
+## make format     clang-format over all C files
+format:
+	@git ls-files '*.c' '*.h' | xargs clang-format-14 -i
+
+# --- the product ----------------------------------------------------------------------------------------------------
+## make demo       set up, build, get the default model and answer a prompt
+DEMO_PROMPT ?= What is the capital of France?
+demo:
+	@tools/setup
+	@$(MAKE) --no-print-directory all
+	@tools/get-default-model
+	build/mlxcel run -p "$(DEMO_PROMPT)"
+
+## make bench      compare with llama.cpp on the default model (needs an idle machine; builds the peer once)
+bench: all
+	@bench/compare
+
+## make install    DESTDIR= PREFIX=/usr/local: program, server link, libraries, header, pkg-config file
+install: all $(B)/$(SONAME)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/mlxcel
+	ln -sf mlxcel $(DESTDIR)$(PREFIX)/bin/mlxcel-server
+	install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib/
+	install -m 755 $(B)/$(SONAME) $(DESTDIR)$(PREFIX)/lib/
+	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/libmlxcel.so
+	install -m 644 include/mlxcel.h $(DESTDIR)$(PREFIX)/include/
+	printf 'prefix=%s\nName: mlxcel\nDescription: MLX-format language models on Linux\nVersion: %s\n' '$(PREFIX)' '$(VERSION)' \
+	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/mlxcel.pc
+	printf 'Cflags: -I$${prefix}/include\nLibs: -L$${prefix}/lib -lmlxcel\nRequires.private: %s\n' '$(PKGS)' \
+	    >> $(DESTDIR)$(PREFIX)/lib/pkgconfig/mlxcel.pc
+
+clean:
+	rm -rf build
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)
