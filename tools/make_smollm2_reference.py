@@ -6,7 +6,8 @@ the gguf package only, independently of our own `mlxcel convert`, then runs mlx-
   planes.json.xz   every tensor of the checkpoint: dtype, shape and the SHA-256 of its bytes. Our converter must give
                    the same: the conversion is lossless, and what there was to choose is stated below.
   greedy.json.xz   ten prompts (text and ids) with 64 greedy tokens each (past the end-of-text id too), and for every
-                   token the runner-up and its distance in logits; for a long text the 20 best logits of two positions.
+                   token the runner-up and its distance in logits; the answer, which is their text up to the end; for a
+                   long text the 20 best logits of two positions.
 
 The conversion
   Q4_1   blocks of 32: f16 d, f16 m, 16 bytes. Byte j holds element j in its low and element j + 16 in its high nibble;
@@ -178,6 +179,10 @@ def greedy(model, ids):
     return step
 
 
+def until(tokens, end):
+    return tokens[:tokens.index(end)] if end in tokens else tokens
+
+
 def best_logits(model, ids, position):
     row = np.array(model(mx.array([ids]))[0, position])
     best = np.argsort(-row, kind="stable")[:BEST]
@@ -228,8 +233,8 @@ def main():
     for text in PROMPTS:
         ids = tokenizer.encode(text).ids
         steps = greedy(model, ids)
-        result["prompts"].append({"text": text, "ids": ids, **steps})
-        answer = tokenizer.decode(steps["tokens"])
+        answer = tokenizer.decode(until(steps["tokens"], reader.fields["tokenizer.ggml.eos_token_id"].contents()))
+        result["prompts"].append({"text": text, "ids": ids, "answer": answer, **steps})
         print(f"{len(ids):4} ids, least gap {min(steps['gap'])}: {answer!r}", file=sys.stderr)
     ids = tokenizer.encode(LONG_TEXT).ids[:300]
     assert len(ids) == 300

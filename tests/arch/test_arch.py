@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from support import DATA, cpu_levels, mlxcel, read_safetensors
+from testlib import DATA, cpu_levels, mlxcel, read_safetensors
 
 VARIANTS = sorted(p.parent.name for p in (DATA / "arch").glob("*/config.json"))
 EXACT_TOLERANCE = 1e-3  # of the standard deviation of the reference's logits
