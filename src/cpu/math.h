@@ -93,7 +93,7 @@ static inline __m256 math_silu_avx2(__m256 x)
 }
 #endif
 
-#if defined(__AVX512F__) || defined(MLXCEL_SIMDE)
+#if defined(__AVX512F__) || (defined(__AVX2__) && defined(MLXCEL_SIMDE))
 static inline __m512 math_exp_avx512(__m512 x)
 {
     __m512 c = _mm512_min_ps(_mm512_set1_ps(MATH_EXP_MAX), _mm512_max_ps(_mm512_set1_ps(MATH_EXP_MIN), x));

@@ -1,0 +1,195 @@
+/* See attn_case.h. */
+#include "attn_case.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/num.h"
+
+static int some_head_dim(struct kc *k)
+{
+    int d = kc_pick(k, 1, 3, 15, 16, 17, 32, 64, 64, 80, 96, 128, 0);
+    return d ? d : 1 + kc_below(k, 300);
+}
+
+static void sequences_draw(struct kc *k, struct attn_case *c, int64_t work)
+{
+    int64_t keys = MAX(8, work / (c->n_head * c->head_dim * 2)); /* rows x keys */
+    c->n_seq = 1 + kc_below(k, CASE_SEQS);
+    c->n_row = 0;
+    for (int s = 0; s < c->n_seq; s++) {
+        int64_t share = keys / c->n_seq;
+        int     most = (int)MIN(share, 2200);
+        int     border = kc_pick(k, 1, 63, 64, 65, 511, 512, 513, 1025, 2200);
+        c->length[s] = MIN(most, border);
+        if (kc_below(k, 2))
+            c->length[s] = 1 + kc_below(k, most);
+        c->n_new[s] = (int)MIN(c->length[s], MAX(1, share / c->length[s]));
+        if (kc_below(k, 3) == 0)
+            c->n_new[s] = 1;
+        c->n_new[s] = MIN(c->n_new[s], 150);
+        c->n_row += c->n_new[s];
+    }
+}
+
+/* Keys or values of sequence s, rounded to the cache's type. */
+static float *elements(struct kc *k, const struct attn_case *c, int s, double extreme)
+{
+    int64_t n = (int64_t)c->length[s] * c->n_kv_head * c->head_dim;
+    float  *x = kc_guard((size_t)n * sizeof *x);
+    kc_fill(k, x, n, extreme);
+    for (int64_t i = 0; i < n && c->elem_size == 2; i++)
+        x[i] = f16_to_f32(f32_to_f16(x[i]));
+    return x;
+}
+
+void attn_case_new(struct kc *k, struct attn_case *c, int64_t work)
+{
+    int group = kc_pick(k, 1, 1, 2, 3, 4, 5, 7, 8, 50);
+    memset(c, 0, sizeof *c);
+    c->n_kv_head = 1 + kc_below(k, group == 50 ? 1 : 3);
+    c->n_head = c->n_kv_head * group;
+    c->head_dim = some_head_dim(k);
+    c->window = kc_below(k, 3) ? 0 : kc_pick(k, 1, 2, 63, 64, 65, 200, 512, 700);
+    c->scale = (float)(1 / sqrt(c->head_dim));
+    c->elem_size = kc_pick(k, 2, 2, 4);
+    sequences_draw(k, c, work);
+    c->seq = kc_guard((size_t)c->n_row * sizeof *c->seq);
+    c->position = kc_guard((size_t)c->n_row * sizeof *c->position);
+    for (int s = 0, row = 0; s < c->n_seq; s++) {
+        c->keys[s] = elements(k, c, s, 60);
+        c->values[s] = elements(k, c, s, 60000);
+        if (kc_below(k, 4) == 0) /* the last row of the sequence alone may see it */
+            c->values[s][((int64_t)c->length[s] * c->n_kv_head - 1) * c->head_dim] = NAN;
+        for (int i = 0; i < c->n_new[s]; i++, row++) {
+            c->seq[row] = s;
+            c->position[row] = c->length[s] - c->n_new[s] + i;
+        }
+    }
+    int64_t n = (int64_t)c->n_row * c->n_head * c->head_dim;
+    c->q = kc_guard((size_t)n * sizeof *c->q);
+    kc_fill(k, c->q, n, 60);
+    kc_notef(k, "heads %d/%d dim %d window %d rows %d seqs %d (last: %d keys, %d new) elem %d", c->n_head, c->n_kv_head,
+             c->head_dim, c->window, c->n_row, c->n_seq, c->length[c->n_seq - 1], c->n_new[c->n_seq - 1], c->elem_size);
+}
+
+void attn_case_free(struct kc *k, struct attn_case *c)
+{
+    for (int s = 0; s < c->n_seq; s++) {
+        kc_unguard(k, c->keys[s]);
+        kc_unguard(k, c->values[s]);
+    }
+    kc_unguard(k, c->q);
+    kc_unguard(k, c->seq);
+    kc_unguard(k, c->position);
+}
+
+static struct attn attn_of(const struct attn_case *c, const struct attn_cache *t)
+{
+    return (struct attn){c->n_head, c->n_kv_head, c->head_dim, c->window, c->scale, t->kv};
+}
+
+static struct tensor matrix(float *p, int64_t rows, int64_t cols)
+{
+    return (struct tensor){p, rows, cols, cols};
+}
+
+void attn_cache_new(struct kc *k, struct attn_cache *t, const struct attn_case *c, struct cpu *cpu, int page_tokens,
+                    int chunk)
+{
+    int64_t cols = (int64_t)c->n_kv_head * c->head_dim;
+    t->kv = (struct kv_layer){c->n_kv_head, c->head_dim, c->elem_size, page_tokens, 64 * (size_t)kc_below(k, 3)};
+    for (int s = 0; s < c->n_seq; s++) {
+        t->n_page[s] = (c->length[s] + page_tokens - 1) / page_tokens;
+        t->pages[s] = kc_guard((size_t)t->n_page[s] * sizeof(void *));
+        for (int p = 0; p < t->n_page[s]; p++)
+            t->pages[s][p] = kc_guard(t->kv.offset + kv_layer_bytes(&t->kv));
+    }
+    struct attn a = attn_of(c, t);
+    int32_t     seq[64], position[64];
+    for (int s = 0; s < c->n_seq; s++)
+        for (int at = 0; at < c->length[s]; at += chunk) {
+            struct step step = {.n_row = MIN(chunk, c->length[s] - at), .position = position, .seq = seq};
+            struct run  r = {&cpu->base, &step};
+            step.pages = (void *const *const *)t->pages;
+            for (int i = 0; i < step.n_row; i++) {
+                seq[i] = s;
+                position[i] = at + i;
+            }
+            op_kv_write(&r, &a, matrix(c->keys[s] + at * cols, step.n_row, cols),
+                        matrix(c->values[s] + at * cols, step.n_row, cols));
+        }
+}
+
+void attn_cache_free(struct kc *k, struct attn_cache *t, const struct attn_case *c)
+{
+    for (int s = 0; s < c->n_seq; s++) {
+        for (int p = 0; p < t->n_page[s]; p++)
+            kc_unguard(k, t->pages[s][p]);
+        kc_unguard(k, t->pages[s]);
+    }
+}
+
+void attn_case_run(const struct attn_case *c, const struct attn_cache *t, struct cpu *cpu, int lo, int hi, float *y)
+{
+    int64_t     cols = (int64_t)c->n_head * c->head_dim;
+    struct attn a = attn_of(c, t);
+    struct step step = {.n_row = hi - lo, .position = c->position + lo, .seq = c->seq + lo, .n_seq = c->n_seq};
+    struct run  r = {&cpu->base, &step};
+    step.pages = (void *const *const *)t->pages;
+    op_attention(&r, &a, matrix(c->q + lo * cols, hi - lo, cols), matrix(y, hi - lo, cols));
+}
+
+struct run_limits attn_case_limits(const struct attn_case *c)
+{
+    int longest = 1;
+    for (int s = 0; s < c->n_seq; s++)
+        longest = MAX(longest, c->length[s]);
+    return (struct run_limits){.n_row = c->n_row,
+                               .n_in = 1,
+                               .n_out = 1,
+                               .n_head = c->n_head,
+                               .n_kv_head = c->n_kv_head,
+                               .head_dim = c->head_dim,
+                               .n_key = longest};
+}
+
+/* A score's chain errs by at most (dim + 1) eps sum |q k| scale; an error t of the scores changes a weight by a factor
+ * within exp(+-2t); exp itself, the differences of scores, the rescaling per tile and span, the sum and the chains of
+ * the output (keys long) add relative errors of a few eps each. */
+void attn_case_exact(const struct attn_case *c, int i, int h, double *y, double *bound)
+{
+    static double score[4096];
+    int           s = c->seq[i], dim = c->head_dim, pos = c->position[i], g = h / (c->n_head / c->n_kv_head);
+    int           first = c->window && pos >= c->window ? pos - c->window + 1 : 0, n = pos - first + 1;
+    const float  *q = c->q + ((int64_t)i * c->n_head + h) * dim;
+    double        max = -INFINITY, least = INFINITY, err = 0, sum = 0;
+    for (int j = first; j <= pos; j++) {
+        const float *key = c->keys[s] + ((int64_t)j * c->n_kv_head + g) * dim;
+        double       dot = 0, size = 0;
+        for (int d = 0; d < dim; d++) {
+            dot += (double)q[d] * key[d];
+            size += fabs((double)q[d] * key[d]);
+        }
+        score[j - first] = dot * c->scale;
+        max = fmax(max, score[j - first]);
+        least = fmin(least, score[j - first]);
+        err = fmax(err, (dim + 2) * KC_EPS * size * c->scale);
+    }
+    double relative = expm1(2 * err) + (n + 8.0 * (n / 64 + 2) + 2 * fmin(max - least, 105)) * KC_EPS;
+    memset(y, 0, (size_t)dim * sizeof *y);
+    memset(bound, 0, (size_t)dim * sizeof *bound);
+    for (int j = 0; j < n; j++)
+        sum += score[j] = exp(score[j] - max);
+    for (int j = 0; j < n; j++) {
+        const float *v = c->values[s] + ((int64_t)(first + j) * c->n_kv_head + g) * dim;
+        for (int d = 0; d < dim; d++) {
+            y[d] += score[j] / sum * v[d];
+            bound[d] += (score[j] / sum * 2 * relative + 0x1p-120) * fabs(v[d]);
+        }
+    }
+    for (int d = 0; d < dim; d++)
+        bound[d] += 0x1p-140;
+}

@@ -1,0 +1,191 @@
+/* Checks of attention and of the cache's writing: against double, and that levels, threads, batches, chunks and page
+ * sizes give the same bits. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attn_case.h"
+#include "base/half.h"
+#include "base/num.h"
+
+#define WORK 400000 /* multiply-adds of a case */
+
+static int cases(const struct kc *k)
+{
+    return k->level == CPU_AVX2 ? 150 : 60;
+}
+
+static enum precision precision_of(const struct attn_case *c)
+{
+    return c->elem_size == 4 ? PRECISION_EXACT : PRECISION_DEFAULT;
+}
+
+static float *output(const struct attn_case *c)
+{
+    return kc_guard((size_t)c->n_row * c->n_head * c->head_dim * sizeof(float));
+}
+
+static void check_attention(struct kc *k)
+{
+    static double want[1024], bound[1024];
+    for (int n = 0; n < cases(k); n++) {
+        struct attn_case  c;
+        struct attn_cache t;
+        attn_case_new(k, &c, WORK);
+        struct run_limits lim = attn_case_limits(&c);
+        struct cpu       *cpu = kc_cpu_new(k->level, 1 + kc_below(k, 3), precision_of(&c), &lim);
+        float            *y = output(&c);
+        attn_cache_new(k, &t, &c, cpu, kc_pick(k, 64, 128, 256), 1 + kc_below(k, 64));
+        attn_case_run(&c, &t, cpu, 0, c.n_row, y);
+        for (int i = 0; i < c.n_row; i++)
+            for (int h = 0; h < c.n_head; h++) {
+                attn_case_exact(&c, i, h, want, bound);
+                kc_close(k, "against double", y + ((int64_t)i * c.n_head + h) * c.head_dim, want, bound, c.head_dim);
+            }
+        kc_unguard(k, y);
+        attn_cache_free(k, &t, &c);
+        attn_case_free(k, &c);
+        kc_cpu_free(cpu);
+    }
+}
+
+/* The same case at scalar with one thread, one row a step, a cache of its own; and at the level with several threads,
+ * in random steps. */
+static void check_attention_same(struct kc *k)
+{
+    for (int n = 0; n < cases(k); n++) {
+        struct attn_case  c;
+        struct attn_cache t, u;
+        attn_case_new(k, &c, WORK);
+        struct run_limits lim = attn_case_limits(&c);
+        struct cpu       *one = kc_cpu_new(CPU_SCALAR, 1, precision_of(&c), &lim);
+        struct cpu       *many = kc_cpu_new(k->level, 1 + kc_below(k, 4), precision_of(&c), &lim);
+        float            *y = output(&c), *want = output(&c);
+        int64_t           cols = (int64_t)c.n_head * c.head_dim;
+        attn_cache_new(k, &t, &c, one, 64, 1);
+        attn_cache_new(k, &u, &c, many, kc_pick(k, 64, 128, 256, 512), 64);
+        for (int i = 0; i < c.n_row; i++)
+            attn_case_run(&c, &t, one, i, i + 1, want + i * cols);
+        for (int lo = 0, hi; lo < c.n_row; lo = hi) {
+            int most = kc_below(k, 2) ? c.n_row : 1 + kc_below(k, 40);
+            hi = MIN(c.n_row, lo + most);
+            attn_case_run(&c, &u, many, lo, hi, y + lo * cols);
+        }
+        kc_same_floats(k, "other steps", y, want, c.n_row * cols);
+        kc_unguard(k, y);
+        kc_unguard(k, want);
+        attn_cache_free(k, &t, &c);
+        attn_cache_free(k, &u, &c);
+        attn_case_free(k, &c);
+        kc_cpu_free(one);
+        kc_cpu_free(many);
+    }
+}
+
+/* What lies in the cache after kv_write, and that only the written positions changed. */
+static void check_kv_write(struct kc *k)
+{
+    for (int n = 0; n < cases(k); n++) {
+        struct attn_case  c;
+        struct attn_cache t;
+        attn_case_new(k, &c, WORK / 8);
+        struct run_limits lim = attn_case_limits(&c);
+        struct cpu       *cpu = kc_cpu_new(k->level, 1 + kc_below(k, 3), precision_of(&c), &lim);
+        int               page_tokens = kc_pick(k, 64, 128);
+        attn_cache_new(k, &t, &c, cpu, page_tokens, 1 + kc_below(k, 64));
+        for (int s = 0; s < c.n_seq; s++)
+            for (int p = 0; p < t.n_page[s] * page_tokens; p++)
+                for (int i = 0; i < c.n_kv_head * c.head_dim; i++) {
+                    int         h = i / c.head_dim, d = i % c.head_dim, j = p % KV_TILE;
+                    void       *page = t.pages[s][p / page_tokens];
+                    const char *key = kv_k_tile(&t.kv, page, h, p), *val = kv_v_tile(&t.kv, page, h, p);
+                    int64_t     at = (int64_t)p * c.n_kv_head * c.head_dim + i;
+                    uint32_t    k_bits = ~0u, v_bits = ~0u, k_want = ~0u, v_want = ~0u;
+                    memcpy(&k_bits, key + (d * KV_TILE + j) * c.elem_size, (size_t)c.elem_size);
+                    memcpy(&v_bits, val + (j * c.head_dim + d) * c.elem_size, (size_t)c.elem_size);
+                    if (p < c.length[s] && c.elem_size == 4) {
+                        k_want = f32_bits(c.keys[s][at]);
+                        v_want = f32_bits(c.values[s][at]);
+                    } else if (p < c.length[s]) {
+                        k_want = 0xffff0000 | f32_to_f16(c.keys[s][at]);
+                        v_want = 0xffff0000 | f32_to_f16(c.values[s][at]);
+                    }
+                    kc_expect(k, k_bits == k_want && v_bits == v_want,
+                              "position %d element %d: 0x%x 0x%x, needed 0x%x 0x%x", p, i, k_bits, v_bits, k_want,
+                              v_want);
+                }
+        attn_cache_free(k, &t, &c);
+        attn_case_free(k, &c);
+        kc_cpu_free(cpu);
+    }
+}
+
+struct bench {
+    struct attn_case  c;
+    struct attn_cache t;
+    struct cpu       *cpu;
+    float            *y;
+    int               lo;
+};
+
+static void bench_run(void *arg)
+{
+    struct bench *b = arg;
+    attn_case_run(&b->c, &b->t, b->cpu, b->lo, b->c.n_row, b->y);
+}
+
+/* Heads of SmolLM2 (9/3 x 64) or a Llama 8B (32/8 x 128): `rows` last rows of `keys` keys. */
+static void bench_one(struct kc *k, int n_head, int n_kv, int dim, int keys, int rows)
+{
+    struct bench b = {
+        .c = {.n_head = n_head, .n_kv_head = n_kv, .head_dim = dim, .n_seq = 1, .n_row = rows, .elem_size = 2}};
+    int64_t n = (int64_t)keys * n_kv * dim, m = (int64_t)rows * n_head * dim;
+    char    what[64];
+    b.c.scale = (float)(1 / sqrt(dim));
+    b.c.length[0] = keys;
+    b.c.keys[0] = kc_guard((size_t)n * sizeof(float));
+    b.c.values[0] = kc_guard((size_t)n * sizeof(float));
+    b.c.q = kc_guard((size_t)m * sizeof(float));
+    b.c.seq = kc_guard((size_t)rows * sizeof(int32_t));
+    b.c.position = kc_guard((size_t)rows * sizeof(int32_t));
+    for (int64_t i = 0; i < n; i++) {
+        b.c.keys[0][i] = (float)(2 * kc_uniform(k) - 1);
+        b.c.values[0][i] = (float)(2 * kc_uniform(k) - 1);
+    }
+    for (int64_t i = 0; i < m; i++)
+        b.c.q[i] = (float)(2 * kc_uniform(k) - 1);
+    double pairs = 0;
+    for (int i = 0; i < rows; i++) {
+        b.c.seq[i] = 0;
+        b.c.position[i] = keys - rows + i;
+        pairs += b.c.position[i] + 1;
+    }
+    struct run_limits lim = attn_case_limits(&b.c);
+    b.cpu = kc_cpu_new(k->level, k->threads, PRECISION_DEFAULT, &lim);
+    b.y = output(&b.c);
+    attn_cache_new(k, &b.t, &b.c, b.cpu, 256, 64);
+    snprintf(what, sizeof what, "attention %d/%d x %d, %d rows, %d keys", n_head, n_kv, dim, rows, keys);
+    kc_rate(k, what, kc_time(bench_run, &b), rows == 1 ? (double)n * 4 : 0, pairs * n_head * dim * 4);
+    kc_unguard(k, b.y);
+    attn_cache_free(k, &b.t, &b.c);
+    attn_case_free(k, &b.c);
+    kc_cpu_free(b.cpu);
+}
+
+static void bench_attention(struct kc *k)
+{
+    bench_one(k, 9, 3, 64, 512, 512);
+    bench_one(k, 9, 3, 64, 512, 1);
+    bench_one(k, 9, 3, 64, 8192, 1);
+    bench_one(k, 9, 3, 64, 8192, 128);
+    bench_one(k, 32, 8, 128, 512, 512);
+    bench_one(k, 32, 8, 128, 8192, 1);
+}
+
+const struct check attn_checks[] = {
+    {"attention", check_attention, bench_attention},
+    {"attention_same", check_attention_same, NULL},
+    {"kv_write", check_kv_write, NULL},
+    {NULL, NULL, NULL},
+};

@@ -1,0 +1,276 @@
+/* Checks of the row kernels and operations: norms, sums, activations, rope, float16, the fused forms. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/num.h"
+#include "cpu/math.h"
+#include "cpu/rows.h"
+#include "harness.h"
+
+#define N_MAX 1200
+#define CASES 150
+
+static int some_length(struct kc *k)
+{
+    int n = kc_pick(k, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 128, 576, 0);
+    return n ? n : 1 + kc_below(k, N_MAX);
+}
+
+static float *floats(int64_t n)
+{
+    return kc_guard((size_t)n * sizeof(float));
+}
+
+/* Two inputs, a weight and two outputs of n floats each: what the level gives and what scalar gives. */
+struct arrays {
+    int    n;
+    float *a, *b, *got, *want;
+    double ref[N_MAX], bound[N_MAX];
+};
+
+static void arrays_new(struct kc *k, struct arrays *x, double extreme)
+{
+    x->n = some_length(k);
+    kc_notef(k, "n %d", x->n);
+    x->a = floats(x->n);
+    x->b = floats(x->n);
+    x->got = floats(x->n);
+    x->want = floats(x->n);
+    kc_fill(k, x->a, x->n, extreme);
+    kc_fill(k, x->b, x->n, extreme);
+}
+
+static void arrays_check(struct kc *k, struct arrays *x)
+{
+    kc_close(k, "against double", x->got, x->ref, x->bound, x->n);
+    kc_same_floats(k, "against scalar", x->got, x->want, x->n);
+    kc_unguard(k, x->a);
+    kc_unguard(k, x->b);
+    kc_unguard(k, x->got);
+    kc_unguard(k, x->want);
+}
+
+/* exp on floats of all magnitudes: within an ulp of the exact value. */
+static void check_exp(struct kc *k)
+{
+    for (int i = 0; i < 400000; i++) {
+        float  x = i % 3 ? (float)(kc_uniform(k) * 200 - 108) : f32_from_bits((uint32_t)kc_random(k)), y = math_exp(x);
+        double want = exp((double)x);
+        if (isnan(x) ? isnan(y) : (float)want == y)
+            continue;
+        double ulp = want < 0x1p-126 ? 0x1p-149 : ldexp(1, ilogb(want) - 23);
+        kc_expect(k, fabs(y - want) < ulp, "exp(%a) is %a, needed %a", x, y, want);
+    }
+    kc_expect(k, math_exp(-INFINITY) == 0 && math_exp(INFINITY) == INFINITY && math_exp(0) == 1, "exp of 0 or inf");
+}
+
+/* The sum of squares has no cancellation: its relative error is at most that of its longest chain. */
+static void check_rms_norm(struct kc *k)
+{
+    const struct row_fns *f = row_fns_for(k->level);
+    struct arrays         x;
+    for (int c = 0; c < CASES; c++) {
+        double sum = 0, eps = 1e-5f;
+        arrays_new(k, &x, 1e15);
+        for (int i = 0; i < x.n; i++)
+            sum += (double)x.a[i] * x.a[i];
+        for (int i = 0; i < x.n; i++) {
+            x.ref[i] = x.a[i] / sqrt(sum / x.n + eps) * x.b[i];
+            x.bound[i] = (x.n / 32.0 + 10) * KC_EPS * fabs(x.ref[i]) + 0x1p-140 * (1 + fabs(x.b[i]));
+        }
+        row_fns_for(CPU_SCALAR)->rms_norm(x.a, x.b, 1e-5f, x.n, x.want);
+        f->rms_norm(x.a, x.b, 1e-5f, x.n, x.got);
+        kc_close(k, "against double", x.got, x.ref, x.bound, x.n);
+        f->rms_norm(x.a, x.b, 1e-5f, x.n, x.a); /* in place */
+        kc_same_floats(k, "in place", x.a, x.want, x.n);
+        arrays_check(k, &x);
+    }
+}
+
+static void check_add(struct kc *k)
+{
+    struct arrays x;
+    for (int c = 0; c < CASES; c++) {
+        arrays_new(k, &x, 1e30);
+        memcpy(x.got, x.b, (size_t)x.n * sizeof(float));
+        memcpy(x.want, x.b, (size_t)x.n * sizeof(float));
+        for (int i = 0; i < x.n; i++) {
+            x.ref[i] = (double)x.a[i] + x.b[i];
+            x.bound[i] = KC_EPS * fabs(x.ref[i]) + 0x1p-150;
+        }
+        row_fns_for(CPU_SCALAR)->add(x.a, x.want, x.n);
+        row_fns_for(k->level)->add(x.a, x.got, x.n);
+        arrays_check(k, &x);
+    }
+}
+
+/* exp is within an ulp, so 1 + exp(-x) within 3 half ulps, and two more operations follow. Below -88.7 the result is
+ * -0. */
+static void check_silu_mul(struct kc *k)
+{
+    struct arrays x;
+    for (int c = 0; c < CASES; c++) {
+        arrays_new(k, &x, 1e4);
+        for (int i = 0; i < x.n; i++) {
+            double silu = x.a[i] / (1 + exp(-(double)x.a[i]));
+            x.ref[i] = silu * x.b[i];
+            x.bound[i] = 6 * KC_EPS * fabs(x.ref[i]) + 1e-36 * fabs(x.b[i]) + 0x1p-148;
+        }
+        row_fns_for(CPU_SCALAR)->silu_mul(x.a, x.b, x.want, x.n);
+        row_fns_for(k->level)->silu_mul(x.a, x.b, x.got, x.n);
+        arrays_check(k, &x);
+    }
+}
+
+/* Two rounded products and their rounded sum. */
+static void check_rope(struct kc *k)
+{
+    static double ref[N_MAX], bound[N_MAX];
+    for (int c = 0; c < CASES; c++) {
+        int    half = kc_pick(k, 1, 3, 8, 16, 17, 32, 40, 64, 100), inter = kc_below(k, 2), dims = 2 * half;
+        float *x = floats(dims), *want = floats(dims), *cs = floats(dims);
+        kc_notef(k, "dims %d interleaved %d", dims, inter);
+        kc_fill(k, x, dims, 1e20);
+        memcpy(want, x, (size_t)dims * sizeof(float));
+        for (int i = 0; i < half; i++) {
+            double t = 7 * kc_uniform(k);
+            int    p = inter ? 2 * i : i, q = inter ? p + 1 : p + half;
+            cs[2 * i] = (float)cos(t);
+            cs[2 * i + 1] = (float)sin(t);
+            double a = x[p], b = x[q], co = cs[2 * i], si = cs[2 * i + 1];
+            ref[p] = a * co - b * si;
+            ref[q] = a * si + b * co;
+            bound[p] = 2 * KC_EPS * (fabs(a * co) + fabs(b * si)) + 0x1p-147;
+            bound[q] = 2 * KC_EPS * (fabs(a * si) + fabs(b * co)) + 0x1p-147;
+        }
+        row_fns_for(CPU_SCALAR)->rope(want, cs, dims, inter);
+        row_fns_for(k->level)->rope(x, cs, dims, inter);
+        kc_close(k, "against double", x, ref, bound, dims);
+        kc_same_floats(k, "against scalar", x, want, dims);
+        kc_unguard(k, x);
+        kc_unguard(k, want);
+        kc_unguard(k, cs);
+    }
+}
+
+/* float16: all values there, random floats back, exactly as base/half.h (which has its own test). */
+static void check_f16(struct kc *k)
+{
+    const struct row_fns *f = row_fns_for(k->level);
+    for (int c = 0; c < CASES; c++) {
+        int       n = some_length(k), start = kc_below(k, 65536 - n);
+        uint16_t *h = kc_guard((size_t)n * 2), *back = kc_guard((size_t)n * 2);
+        float    *x = floats(n);
+        kc_notef(k, "n %d start %d", n, start);
+        for (int i = 0; i < n; i++)
+            h[i] = (uint16_t)(start + i);
+        f->from_f16(h, x, n);
+        for (int i = 0; i < n; i++)
+            kc_expect(k, x[i] == f16_to_f32(h[i]) || isnan(f16_to_f32(h[i])), "0x%04x gives %a", h[i], x[i]);
+        for (int i = 0; i < n; i++) /* between two neighbours: below, at and above half way */
+            x[i] = f32_from_bits((f32_bits(x[i]) & 0xffffe000) + 0xfff + (uint32_t)kc_below(k, 3));
+        f->to_f16(x, back, n);
+        for (int i = 0; i < n; i++)
+            kc_expect(k, back[i] == f32_to_f16(x[i]) || isnan(x[i]), "%a gives 0x%04x", x[i], back[i]);
+        kc_unguard(k, h);
+        kc_unguard(k, back);
+        kc_unguard(k, x);
+    }
+}
+
+/* Operations: rows and threads do not change anything, pieces of a row are normalised by themselves, fused forms equal
+ * the composed ones. */
+static void check_row_ops(struct kc *k)
+{
+    struct run_limits lim = {.n_row = 1, .n_head = 1, .n_kv_head = 1, .head_dim = 1, .n_key = 1};
+    struct cpu       *one = kc_cpu_new(k->level, 1, PRECISION_DEFAULT, &lim);
+    struct cpu       *many = kc_cpu_new(k->level, 3, PRECISION_DEFAULT, &lim);
+    struct run        r1 = {&one->base, NULL}, r3 = {&many->base, NULL};
+    for (int c = 0; c < 30; c++) {
+        int           n = some_length(k), pieces = 1 + kc_below(k, 3), rows = 1 + kc_below(k, 40), col = n * pieces;
+        float        *buf[6], *w = floats(n);
+        struct tensor t[6];
+        struct weight norm = {.n_out = 1, .n_in = n, .packed = w};
+        kc_notef(k, "rows %d pieces %d n %d", rows, pieces, n);
+        kc_fill(k, w, n, 100);
+        for (int i = 0; i < 6; i++) {
+            buf[i] = floats((int64_t)rows * col);
+            t[i] = (struct tensor){buf[i], rows, col, col};
+        }
+        kc_fill(k, buf[0], (int64_t)rows * col, 1e6);
+        kc_fill(k, buf[1], (int64_t)rows * col, 1e6);
+        memcpy(buf[2], buf[1], (size_t)rows * col * sizeof(float));
+        op_add_rms_norm(&r3, &norm, 1e-6f, t[0], t[1], t[3]); /* rows 1 and 3: fused, threads */
+        for (int i = 0; i < rows; i++) {                      /* rows 2 and 4: composed, one at a time */
+            struct tensor x = {tensor_row(t[0], i), 1, col, col}, y = {tensor_row(t[2], i), 1, col, col};
+            op_add(&r1, x, y);
+            for (int p = 0; p < pieces; p++)
+                op_rms_norm(&r1, &norm, 1e-6f, tensor_cols(y, (int64_t)p * n, n),
+                            (struct tensor){tensor_row(t[4], i) + (int64_t)p * n, 1, n, n});
+        }
+        kc_same_floats(k, "add", buf[1], buf[2], (int64_t)rows * col);
+        kc_same_floats(k, "rms_norm", buf[3], buf[4], (int64_t)rows * col);
+        int32_t index[40];
+        for (int i = 0; i < rows; i++)
+            index[i] = kc_below(k, rows);
+        op_gather_rows(&r3, index, t[0], t[5]);
+        for (int i = 0; i < rows; i++)
+            kc_same_floats(k, "gather_rows", tensor_row(t[5], i), tensor_row(t[0], index[i]), col);
+        op_silu_mul(&r3, t[0], t[3], t[5]);
+        for (int i = 0; i < rows; i++)
+            op_silu_mul(&r1, (struct tensor){tensor_row(t[0], i), 1, col, col},
+                        (struct tensor){tensor_row(t[3], i), 1, col, col},
+                        (struct tensor){tensor_row(t[4], i), 1, col, col});
+        kc_same_floats(k, "silu_mul", buf[5], buf[4], (int64_t)rows * col);
+        for (int i = 0; i < 6; i++)
+            kc_unguard(k, buf[i]);
+        kc_unguard(k, w);
+    }
+    kc_cpu_free(one);
+    kc_cpu_free(many);
+}
+
+struct bench {
+    const struct row_fns *f;
+    float                *a, *b, *y;
+    int64_t               n;
+};
+
+static void bench_norm(void *arg)
+{
+    struct bench *b = arg;
+    for (int i = 0; i < 100; i++)
+        b->f->rms_norm(b->a, b->b, 1e-5f, b->n, b->y);
+}
+
+static void bench_silu(void *arg)
+{
+    struct bench *b = arg;
+    for (int i = 0; i < 100; i++)
+        b->f->silu_mul(b->a, b->b, b->y, b->n);
+}
+
+static void bench_rows(struct kc *k)
+{
+    struct bench b = {.f = row_fns_for(k->level), .n = 576};
+    b.a = floats(4096);
+    b.b = floats(4096);
+    b.y = floats(4096);
+    kc_fill(k, b.a, 4096, 1);
+    kc_fill(k, b.b, 4096, 1);
+    kc_rate(k, "rms_norm 576", kc_time(bench_norm, &b) / 100, 0, 576 * 4);
+    b.n = 1536;
+    kc_rate(k, "silu_mul 1536", kc_time(bench_silu, &b) / 100, 3 * 4 * 1536, 0);
+    kc_unguard(k, b.a);
+    kc_unguard(k, b.b);
+    kc_unguard(k, b.y);
+}
+
+const struct check rows_checks[] = {
+    {"exp", check_exp, NULL},         {"rms_norm", check_rms_norm, bench_rows},
+    {"add", check_add, NULL},         {"silu_mul", check_silu_mul, NULL},
+    {"rope", check_rope, NULL},       {"f16", check_f16, NULL},
+    {"row_ops", check_row_ops, NULL}, {NULL, NULL, NULL},
+};
