@@ -1,4 +1,4 @@
-"""Pytest's settings for every Python test; tests/support.py has what they share.
+"""Pytest's settings for every Python test; tests/testlib.py has what they share.
 
 `make check` reaches pytest through tests/run, which reads the counts printed below; by hand:
 python -m pytest tests/arch -k qwen3.
@@ -8,17 +8,17 @@ import signal
 
 import pytest
 
-import support
+import testlib
 
 TEST_TIMEOUT = 120  # seconds; a test that hangs fails, and the others still run
 
 
 def pytest_configure():
-    os.chdir(support.ROOT)
+    os.chdir(testlib.ROOT)
 
 
 def pytest_report_header():
-    return f"program: {support.PROGRAM}"
+    return f"program: {testlib.PROGRAM}"
 
 
 @pytest.hookimpl(wrapper=True)

@@ -56,7 +56,7 @@ def random_tensor(key, name, shape, dtype):
 
 
 def quantization_of(path, module, quantization):
-    """How a module is stored, by config.json: its own entry first, else the global pair where it divides; None: dense."""
+    """How a module is stored, by config.json: its own entry, else the global pair where it divides; None: dense."""
     default = {k: quantization[k] for k in ("group_size", "bits")}
     choice = quantization.get(path, True)
     if choice is False or not hasattr(module, "to_quantized"):

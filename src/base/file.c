@@ -89,7 +89,7 @@ int file_read(struct buf *b, const char *path, struct error *e)
     return status;
 }
 
-static int refuse_existing(const char *path, struct error *e)
+int file_refuse_existing(const char *path, struct error *e)
 {
     return error_set(e, ERR_INVALID, NULL, "%s exists already; give --force to replace it", path);
 }
@@ -106,7 +106,7 @@ int file_out_begin(struct file_out *o, const char *path, bool force, struct erro
     struct stat st;
     *o = (struct file_out){.fd = -1, .force = force};
     if (!force && lstat(path, &st) == 0)
-        return refuse_existing(path, e);
+        return file_refuse_existing(path, e);
     if (!(o->path = strdup(path)))
         return error_nomem(e, path);
     for (int i = 0; i < 100 && o->fd < 0; i++) {
@@ -143,8 +143,7 @@ int file_out_write(struct file_out *o, const void *p, size_t n, struct error *e)
     return 0;
 }
 
-/* Renames without replacing; filesystems that cannot do so atomically get the plain check. */
-static int rename_new(const char *from, const char *to)
+int file_rename_new(const char *from, const char *to)
 {
     struct stat st;
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
@@ -166,8 +165,8 @@ int file_out_finish(struct file_out *o, struct error *e)
         status = error_errno(e, errno, "write", o->tmp);
     if (close(fd) != 0 && !status)
         status = error_errno(e, errno, "write", o->tmp);
-    if (!status && (o->force ? rename(o->tmp, o->path) : rename_new(o->tmp, o->path)) != 0)
-        status = errno == EEXIST ? refuse_existing(o->path, e) : error_errno(e, errno, "create", o->path);
+    if (!status && (o->force ? rename(o->tmp, o->path) : file_rename_new(o->tmp, o->path)) != 0)
+        status = errno == EEXIST ? file_refuse_existing(o->path, e) : error_errno(e, errno, "create", o->path);
     if (status)
         unlink(o->tmp);
     out_reset(o);

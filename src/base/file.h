@@ -38,4 +38,9 @@ int  file_out_write(struct file_out *o, const void *p, size_t n, struct error *e
 int  file_out_finish(struct file_out *o, struct error *e); /* idle afterwards, also when it failed */
 void file_out_abort(struct file_out *o);                   /* removes the temporary; fine on a zeroed or finished one */
 
+/* rename(2) that does not replace: -1 with errno EEXIST when `to` exists, atomically where the filesystem can. */
+int file_rename_new(const char *from, const char *to);
+/* ERR_INVALID: the sentence for an output that exists and was not to be replaced. */
+int file_refuse_existing(const char *path, struct error *e);
+
 #endif

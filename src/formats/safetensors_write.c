@@ -1,6 +1,7 @@
 /* Writing safetensors files: the header from the descriptions, then the data as it comes; contracts in safetensors.h. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/num.h"

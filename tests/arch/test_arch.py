@@ -1,7 +1,7 @@
 """Every family against the logits of an independent reference (tests/data/arch, made by tools/make_arch_fixtures.py).
 
-In --exact the logits are the reference's within 1e-3 of their standard deviation, at every CPU level; the faster precisions
-stay close; and in each of them chunks and threads do not change a byte.
+In --exact the logits are the reference's within 1e-3 of their standard deviation, at every CPU level; the faster
+precisions stay close; and in each of them chunks and threads do not change a byte.
 """
 import json
 import math
@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from support import DATA, cpu_levels, mlxcel, read_safetensors
+from testlib import DATA, cpu_levels, mlxcel, read_safetensors
 
 VARIANTS = sorted(p.parent.name for p in (DATA / "arch").glob("*/config.json"))
 EXACT_TOLERANCE = 1e-3  # of the standard deviation of the reference's logits

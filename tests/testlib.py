@@ -1,6 +1,6 @@
 """What the Python tests share: running the program as a user does, reading safetensors, levels of this machine.
 
-Standard library only. The program is $MLXCEL_BIN, set by tests/run, else build/mlxcel. Tests run from the repository root.
+Standard library only. The program is $MLXCEL_BIN, set by tests/run, else build/mlxcel. Tests run from the root.
 """
 import array
 import json
@@ -26,7 +26,7 @@ def mlxcel(*args, stdin=b"", timeout=60, env=None):
 def mlxcel_ok(*args, **kwargs):
     """Runs the program, which must succeed; returns what it printed, as text."""
     r = mlxcel(*args, **kwargs)
-    assert r.returncode == 0, f"mlxcel {' '.join(map(str, args))}: exit {r.returncode}\n{r.stderr.decode(errors='replace')}"
+    assert r.returncode == 0, f"mlxcel {args}: exit {r.returncode}\n{r.stderr.decode(errors='replace')}"
     return r.stdout.decode()
 
 

@@ -1,0 +1,45 @@
+/* The import of one GGUF file, from open to rename; contracts in convert.h. */
+#include <stdlib.h>
+
+#include "convert/convert.h"
+#include "convert/import.h"
+
+#define NAMES_MAX ((size_t)64 << 20)
+
+static int fill(struct import *m, const struct dir_out *out, struct error *e)
+{
+    char path[PATH_MAX];
+    int  status = dir_out_file(out, "model.safetensors", path, e);
+    if (!status)
+        status = import_write_tokenizer(m, out, e);
+    if (!status)
+        status = import_write_planes(m, path, e);
+    if (!status)
+        status = import_write_config(m, out, e); /* last: what has no config.json is no model */
+    return status;
+}
+
+int convert_gguf(const char *gguf_path, const char *out_dir, bool force, const struct log *log, struct error *e)
+{
+    struct gguf   *g = NULL;
+    struct import  m = {.log = log};
+    struct dir_out out = {0};
+    arena_init(&m.arena, NAMES_MAX);
+    int status = gguf_open(&g, gguf_path, e);
+    m.g = g;
+    if (!status)
+        status = import_model(&m, e);
+    if (!status)
+        status = import_map(&m, e);
+    if (!status)
+        status = dir_out_begin(&out, out_dir, force, e);
+    if (!status)
+        status = fill(&m, &out, e);
+    if (!status)
+        status = dir_out_finish(&out, e);
+    dir_out_abort(&out);
+    free(m.planes);
+    arena_deinit(&m.arena);
+    gguf_close(g);
+    return status;
+}

@@ -1,0 +1,71 @@
+/* The CPU backend: one record of the level's kernels, a pool of threads and the scratch of the operations. */
+#include <stdlib.h>
+
+#include "cpu/kernels.h"
+
+static int cpu_reserve(struct backend *b, const struct run_limits *lim, struct error *e)
+{
+    struct cpu *c = (struct cpu *)b;
+    c->lim = *lim;
+    int rc = linear_reserve(c, e);
+    return rc ? rc : attn_reserve(c, e);
+}
+
+static void cpu_free(struct backend *b)
+{
+    struct cpu *c = (struct cpu *)b;
+    if (!c)
+        return;
+    pool_free(c->pool);
+    free(c->linear_scratch);
+    free(c->attn_scratch);
+    free(c);
+}
+
+int cpu_backend_new(struct backend **out, const struct cpu_options *o, struct error *e)
+{
+    enum cpu_level found = cpu_level_detect();
+    if (o->level >= CPU_LEVELS)
+        return error_set(e, ERR_INVALID, "cpu-level", "CPU level %d does not exist", o->level);
+    if (o->level > (int)found)
+        return error_set(e, ERR_INVALID, "cpu-level", "this machine runs CPU level '%s', not '%s'",
+                         cpu_level_name(found), cpu_level_name((enum cpu_level)o->level));
+    struct cpu *c = calloc(1, sizeof *c);
+    if (!c)
+        return error_nomem(e, "the CPU backend");
+    c->base.name = "cpu";
+    c->base.reserve = cpu_reserve;
+    c->base.free = cpu_free;
+    c->base.kv_elem_size = o->precision == PRECISION_EXACT ? 4 : 2;
+    c->precision = o->precision;
+    c->level = o->level < 0 ? found : (enum cpu_level)o->level;
+    int rc = pool_new(&c->pool, o->threads ? o->threads : pool_default_size(), e);
+    if (rc) {
+        cpu_free(&c->base);
+        return rc;
+    }
+    c->linear = linear_fns_for(c->level);
+    c->attn = attn_fns_for(c->level);
+    c->rows = row_fns_for(c->level);
+    linear_install(c);
+    attn_install(c);
+    rows_install(c);
+    ops_set_defaults(&c->base.ops);
+    *out = &c->base;
+    return 0;
+}
+
+enum cpu_level cpu_backend_level(const struct backend *b)
+{
+    return ((const struct cpu *)b)->level;
+}
+
+int cpu_backend_threads(const struct backend *b)
+{
+    return pool_size(((const struct cpu *)b)->pool);
+}
+
+struct pool *cpu_backend_pool(const struct backend *b)
+{
+    return ((const struct cpu *)b)->pool;
+}

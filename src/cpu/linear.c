@@ -1,0 +1,269 @@
+/* The linear operations of the CPU backend: embed, linear, linear_many, linear_silu_mul.
+ *
+ * One operation is one run of the pool. Its work is a list of items, one per tile of 16 outputs and chunk of rows, split
+ * evenly over the threads:
+ *
+ *   one row (decode)    every thread quantizes the row for itself, which is cheaper than waiting for another to do it, and
+ *                       streams its tiles from memory once
+ *   many rows           the threads quantize shares of the rows, meet, and take items; an item unpacks its tile a panel of
+ *                       inputs at a time and uses it for all rows of the chunk, whose quantized form stays in the L2 cache
+ *
+ * Which rows, tiles and threads meet never changes an element's sequence of operations (docs/order-law.md).
+ */
+#include "cpu/linear.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "cpu/rows.h"
+
+#define CHUNK_MIN 16
+#define CHUNK_BYTES (192 << 10) /* of activations that one chunk of rows may take: about half of an L2 cache */
+#define ITEMS_PER_THREAD 4      /* aim of the chunking, so that the threads finish together */
+
+const struct linear_fns *linear_fns_for(enum cpu_level level)
+{
+    (void)level;
+    return &linear_scalar;
+}
+
+/* --- scratch -------------------------------------------------------------------------------------------------------- */
+
+struct scratch { /* of one thread */
+    struct panel  panel;
+    struct chains chains[LINEAR_ROWS];
+};
+
+/* The quantized form of rows of n_in inputs, behind the threads' scratch. */
+static struct acts acts_of(const struct cpu *c, int64_t n_in)
+{
+    struct acts a = {.terms = c->precision == PRECISION_HIGH ? 2 : 1};
+    a.blocks = n_in / LINEAR_BLOCK * a.terms;
+    a.stride = ((size_t)a.blocks * (LINEAR_BLOCK + 12) + 63) & ~(size_t)63;
+    a.base = (unsigned char *)((struct scratch *)c->linear_scratch + pool_size(c->pool));
+    return a;
+}
+
+int linear_reserve(struct cpu *c, struct error *e)
+{
+    int    threads = pool_size(c->pool);
+    size_t size, rows = (size_t)MAX(c->lim.n_row, threads); /* one row each when there is one row */
+    free(c->linear_scratch);
+    c->linear_scratch = NULL;
+    if (c->lim.n_in > INT64_MAX / 256 || !num_mul(rows, acts_of(c, c->lim.n_in).stride, &size) ||
+        !num_add(size, (size_t)threads * sizeof(struct scratch), &size))
+        return error_set(e, ERR_LIMIT, NULL, "steps of %zu rows are too large for this machine", rows);
+    c->linear_scratch = aligned_alloc(64, size);
+    return c->linear_scratch ? 0 : error_nomem(e, "the scratch of matrix products");
+}
+
+/* --- jobs ----------------------------------------------------------------------------------------------------------- */
+
+struct job {
+    const struct cpu           *cpu;
+    int                         n; /* products */
+    const struct weight *const *w;
+    const struct tensor        *y;
+    struct tensor               x;
+    struct acts                 acts;
+    bool                        quantize; /* some weight wants quantized rows */
+    bool                        silu;     /* w[0], w[1]: gate, up of equal shape; y[0] = silu(y[0]) * y[1] */
+    int64_t                     tiles;    /* of all products (of one when silu) */
+    int64_t                     chunk;    /* rows of an item */
+};
+
+static const struct packed *packed_of(const struct weight *w)
+{
+    return w->packed;
+}
+
+/* Writes one row of one tile: the chains' sum and the bias. */
+static void finish(const struct weight *w, int64_t tile, const struct chains *c, float *y)
+{
+    const struct packed *p = packed_of(w);
+    int64_t              o0 = tile * LINEAR_TILE, n = MIN(p->n_out - o0, LINEAR_TILE);
+    float                v[LINEAR_TILE];
+    for (int o = 0; o < LINEAR_TILE; o++)
+        v[o] = p->form == LINEAR_DENSE ? c->a[o] : c->a[o] + c->b[o];
+    for (int64_t o = 0; w->bias && o < n; o++)
+        v[o] += w->bias[o0 + o];
+    memcpy(y + o0, v, (size_t)n * sizeof *v);
+}
+
+/* n_tile > 1 only for dense weights. */
+static void one_row(const struct job *j, int k, int64_t tile, int n_tile, int member, struct chains *c)
+{
+    const struct packed     *p = packed_of(j->w[k]);
+    const struct linear_fns *f = j->cpu->linear;
+    const unsigned char     *data = packed_tile(p, tile);
+    if (p->form == LINEAR_DENSE)
+        f->dense_gemv(p, data, n_tile, tensor_row(j->x, 0), c);
+    else
+        f->gemv(p, data, &j->acts, member, c);
+    for (int t = 0; t < n_tile; t++)
+        finish(j->w[k], tile + t, c + t, tensor_row(j->y[k], 0));
+}
+
+static void many_rows(const struct job *j, int k, int64_t tile, int64_t row, int64_t n, struct scratch *s)
+{
+    const struct packed     *p = packed_of(j->w[k]);
+    const struct linear_fns *f = j->cpu->linear;
+    const unsigned char     *data = packed_tile(p, tile);
+    bool                     dense = p->form == LINEAR_DENSE;
+    int64_t                  units = dense ? p->n_in : p->n_in / LINEAR_BLOCK;
+    int64_t                  panel = dense ? LINEAR_PANEL_K : LINEAR_PANEL;
+    memset(s->chains, 0, (size_t)n * sizeof s->chains[0]);
+    for (int64_t u = 0; u < units; u += panel) {
+        int64_t m = MIN(units - u, panel);
+        if (dense) {
+            f->dense(p, data, u, m, tensor_row(j->x, row), j->x.stride, n, s->chains);
+        } else {
+            f->unpack(p, data, u, m, &s->panel);
+            f->gemm(p, &s->panel, u, m, &j->acts, row, n, s->chains);
+        }
+    }
+    for (int64_t r = 0; r < n; r++)
+        finish(j->w[k], tile, &s->chains[r], tensor_row(j->y[k], row + r));
+}
+
+static void silu_tiles(const struct job *j, int64_t tile, int n_tile, int64_t row, int64_t n)
+{
+    int64_t o = tile * LINEAR_TILE, cols = MIN((int64_t)n_tile * LINEAR_TILE, packed_of(j->w[0])->n_out - o);
+    for (int64_t r = row; r < row + n; r++) {
+        float *y = tensor_row(j->y[0], r) + o;
+        j->cpu->rows->silu_mul(y, tensor_row(j->y[1], r) + o, y, cols);
+    }
+}
+
+/* Item `item` and at most `max` - 1 that follow it; returns how many were done. */
+static int do_item(const struct job *j, int64_t item, int64_t max, int member)
+{
+    struct scratch *s = (struct scratch *)j->cpu->linear_scratch + member;
+    int64_t         row = item / j->tiles * j->chunk, tile = item % j->tiles, n = MIN(j->x.n_row - row, j->chunk);
+    int             k = 0, n_tile = 1;
+    while (tile >= packed_of(j->w[k])->n_tile)
+        tile -= packed_of(j->w[k++])->n_tile;
+    if (j->x.n_row == 1 && packed_of(j->w[k])->form == LINEAR_DENSE)
+        n_tile = (int)MIN(MIN(max, packed_of(j->w[k])->n_tile - tile), LINEAR_GEMV_TILES);
+    for (int last = j->silu ? 1 : k; k <= last; k++) {
+        if (j->x.n_row == 1)
+            one_row(j, k, tile, packed_of(j->w[k])->form == LINEAR_DENSE ? n_tile : 1, member, s->chains);
+        else
+            many_rows(j, k, tile, row, n, s);
+    }
+    if (j->silu)
+        silu_tiles(j, tile, n_tile, row, n);
+    return n_tile;
+}
+
+static void job_part(void *arg, int i, int n)
+{
+    const struct job *j = arg;
+    long              lo, hi;
+    if (j->quantize && j->x.n_row == 1)
+        j->cpu->linear->quantize(&j->acts, i, tensor_row(j->x, 0));
+    if (j->quantize && j->x.n_row > 1) {
+        pool_share((long)j->x.n_row, 1, i, n, &lo, &hi);
+        for (long r = lo; r < hi; r++)
+            j->cpu->linear->quantize(&j->acts, r, tensor_row(j->x, r));
+        pool_barrier(j->cpu->pool);
+    }
+    int64_t chunks = (j->x.n_row + j->chunk - 1) / j->chunk;
+    pool_share((long)(chunks * j->tiles), 1, i, n, &lo, &hi);
+    while (lo < hi)
+        lo += do_item(j, lo, hi - lo, i);
+}
+
+static void job_run(struct job *j)
+{
+    int64_t n_in = packed_of(j->w[0])->n_in, threads = pool_size(j->cpu->pool), bytes = 0;
+    if (j->x.n_row == 0)
+        return;
+    for (int k = 0; k < j->n; k++) {
+        bool dense = packed_of(j->w[k])->form == LINEAR_DENSE;
+        j->quantize |= !dense;
+        bytes = MAX(bytes, dense ? n_in * (int64_t)sizeof(float) : n_in);
+        if (k == 0 || !j->silu)
+            j->tiles += packed_of(j->w[k])->n_tile;
+    }
+    j->acts = acts_of(j->cpu, n_in);
+    j->chunk = MIN(MAX(CHUNK_BYTES / MAX(bytes, 1), CHUNK_MIN), LINEAR_ROWS);
+    while (j->chunk > CHUNK_MIN && (j->x.n_row + j->chunk - 1) / j->chunk * j->tiles < ITEMS_PER_THREAD * threads)
+        j->chunk /= 2;
+    pool_run(j->cpu->pool, job_part, j);
+}
+
+/* --- operations ----------------------------------------------------------------------------------------------------- */
+
+static void cpu_linear(struct run *r, const struct weight *w, struct tensor x, struct tensor y)
+{
+    struct job j = {.cpu = (struct cpu *)r->backend, .n = 1, .w = &w, .y = &y, .x = x};
+    job_run(&j);
+}
+
+static void cpu_linear_many(struct run *r, int n, const struct weight *const *w, struct tensor x, const struct tensor *y)
+{
+    struct job j = {.cpu = (struct cpu *)r->backend, .n = n, .w = w, .y = y, .x = x};
+    job_run(&j);
+}
+
+static void cpu_linear_silu_mul(struct run *r, const struct weight *gate, const struct weight *up, struct tensor x,
+                                struct tensor tmp, struct tensor y)
+{
+    const struct weight *w[] = {gate, up};
+    struct tensor        out[] = {y, tmp};
+    struct job           j = {.cpu = (struct cpu *)r->backend, .n = 2, .w = w, .y = out, .x = x, .silu = true};
+    job_run(&j);
+}
+
+struct embed {
+    const struct weight *w;
+    const int32_t       *token;
+    struct tensor        y;
+};
+
+static void embed_rows(const struct embed *m, int64_t lo, int64_t hi)
+{
+    const struct weight *w = m->w;
+    const struct quant  *q = &w->quant;
+    for (int64_t i = lo; i < hi; i++) {
+        size_t t = (size_t)m->token[i];
+        if (q->mode == QUANT_NONE) {
+            const char *row = (const char *)w->data + t * (size_t)w->n_in * dtype_size(w->dtype);
+            quant_widen(w->dtype, row, w->n_in, tensor_row(m->y, i));
+            continue;
+        }
+        size_t codes = t * quant_row_bytes(q, w->n_in), scales = t * quant_scale_row_bytes(q, w->n_in);
+        quant_decode_row(q, (const char *)w->data + codes, (const char *)w->scales + scales,
+                         (const char *)w->biases + scales, w->n_in, tensor_row(m->y, i));
+    }
+}
+
+static void embed_part(void *arg, int i, int n)
+{
+    const struct embed *m = arg;
+    long                lo, hi;
+    pool_share((long)m->y.n_row, 1, i, n, &lo, &hi);
+    embed_rows(m, lo, hi);
+}
+
+static void cpu_embed(struct run *r, const struct weight *w, struct tensor y)
+{
+    struct embed m = {w, r->step->token, y};
+    if (y.n_row > 8)
+        pool_run(((struct cpu *)r->backend)->pool, embed_part, &m);
+    else
+        embed_rows(&m, 0, y.n_row);
+}
+
+void linear_install(struct cpu *c)
+{
+    c->base.ops.embed = cpu_embed;
+    c->base.ops.linear = cpu_linear;
+    c->base.ops.linear_many = cpu_linear_many;
+    c->base.ops.linear_silu_mul = cpu_linear_silu_mul;
+    c->base.prepare = linear_prepare;
+    c->base.release = linear_release;
+    c->base.packed_size = linear_packed_size;
+}

@@ -1,0 +1,125 @@
+/* Internal: packed weights, quantized activations and the kernels of matrix products. docs/order-law.md has the arithmetic.
+ *
+ * Packed weights. Outputs are taken in tiles of 16 (one lane each), so a product needs no sums across lanes and any number
+ * of rows and threads computes an output in the same order. The last tile is padded with zeros.
+ *
+ *   dense      tile: [n_in][16] elements in their stored type (F32 when dequantized for exact mode)
+ *
+ *   affine     tile: groups, one after the other; a group of g inputs is
+ *
+ *                block 0 | block 1 | ... | scales [16] | biases [16]        (g/32 blocks; scales in their stored type)
+ *
+ *              a block of 32 inputs is 8 quads; a quad has 4 bytes (inputs 4j .. 4j+3) for each output, so that one
+ *              32-bit lane of a dot-product instruction belongs to one output:
+ *
+ *                bytes    [8 quads][16 outputs][4]                          512 bytes, for 5, 6 and 8 bits
+ *                nibbles  [4 quads][16 outputs][4]  low half: quad j, high half: quad j + 4
+ *                                                                           256 bytes, for 2, 3 and 4 bits
+ *
+ * Quantized activations. Each block of 32 inputs of a row becomes int8 q with x ~ sx * q; in high precision a second block
+ * follows that quantizes what the first left (terms = 2). Per block also d = sx * (float)sum(q), for the affine bias.
+ */
+#ifndef MLXCEL_CPU_LINEAR_H
+#define MLXCEL_CPU_LINEAR_H
+
+#include "cpu/kernels.h"
+
+#define LINEAR_TILE 16        /* outputs */
+#define LINEAR_BLOCK 32       /* inputs that share one activation scale */
+#define LINEAR_QUADS 8        /* of 4 inputs in a block */
+#define LINEAR_BLOCK_BYTES 512 /* codes of a block as bytes */
+#define LINEAR_PANEL 32       /* blocks unpacked together, a multiple of the blocks in a group */
+#define LINEAR_PANEL_K 512    /* inputs of a dense tile that are used for all rows together */
+#define LINEAR_ROWS 128       /* most rows that share an unpacked tile */
+#define LINEAR_GEMV_TILES 4   /* most tiles that a dense product of one row computes side by side */
+
+enum linear_form { LINEAR_DENSE, LINEAR_NIBBLES, LINEAR_BYTES };
+
+struct packed { /* weight.packed of a matrix; that of a vector (norm) is its float32 elements */
+    enum linear_form form;
+    enum dtype       dtype; /* of dense elements, or of scales and biases */
+    int              bits;  /* of affine codes */
+    int              group_blocks;
+    int64_t          n_out, n_in, n_tile;
+    size_t           block_size, group_size, tile_size; /* bytes */
+    _Alignas(64) unsigned char data[];
+};
+
+static inline const unsigned char *packed_tile(const struct packed *p, int64_t tile)
+{
+    return p->data + (size_t)tile * p->tile_size;
+}
+
+/* Quantizing a block: 127 / amax beyond INV_MAX counts as zero; the second term's scale is the first's / 254. */
+#define LINEAR_INV_MAX 0x1p119f
+#define LINEAR_TERM2 (1.0f / 254.0f)
+#define LINEAR_TERM2_INV 254.0f
+
+/* Quantized rows: row r stands at base + r * stride as q[blocks * 32], sx[blocks], d[blocks], sum[blocks]. */
+struct acts {
+    unsigned char *base;
+    size_t         stride;
+    int64_t        blocks; /* of a row: terms * n_in / 32 */
+    int            terms;  /* 1, or 2: block b of the weight meets blocks 2b and 2b + 1 */
+};
+
+static inline int8_t *acts_q(const struct acts *a, int64_t row)
+{
+    return (int8_t *)(a->base + (size_t)row * a->stride);
+}
+
+static inline float *acts_sx(const struct acts *a, int64_t row)
+{
+    return (float *)(void *)(acts_q(a, row) + a->blocks * LINEAR_BLOCK);
+}
+
+static inline float *acts_d(const struct acts *a, int64_t row)
+{
+    return acts_sx(a, row) + a->blocks;
+}
+
+static inline int32_t *acts_sum(const struct acts *a, int64_t row)
+{
+    return (int32_t *)(void *)(acts_d(a, row) + a->blocks);
+}
+
+/* Some blocks of a tile, unpacked once for many rows. What a byte of codes means is the level's own affair. */
+struct panel {
+    _Alignas(64) uint8_t codes[LINEAR_PANEL][LINEAR_BLOCK_BYTES];
+    _Alignas(64) float scale[LINEAR_PANEL][LINEAR_TILE]; /* per group */
+    _Alignas(64) float bias[LINEAR_PANEL][LINEAR_TILE];
+};
+
+/* The two chains of one output tile and row. A dense product uses only the first. */
+struct chains {
+    _Alignas(64) float a[LINEAR_TILE];
+    float b[LINEAR_TILE];
+};
+
+/* The kernels. Rows of `c` are the accumulators of rows row .. row + n_row - 1, read and written. */
+struct linear_fns {
+    /* Quantizes x[n_in] as row `row` of a. */
+    void (*quantize)(const struct acts *a, int64_t row, const float *x);
+    /* Blocks [b0, b0 + n) of an affine tile (whole groups). */
+    void (*unpack)(const struct packed *p, const unsigned char *tile, int64_t b0, int64_t n, struct panel *out);
+    void (*gemm)(const struct packed *p, const struct panel *panel, int64_t b0, int64_t n, const struct acts *a,
+                 int64_t row, int64_t n_row, struct chains *c);
+    /* All blocks of one affine tile for one row, from zero. */
+    void (*gemv)(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row,
+                 struct chains *c);
+    /* Inputs [k0, k0 + n) of a dense tile; x is row 0 of n_row. */
+    void (*dense)(const struct packed *p, const unsigned char *tile, int64_t k0, int64_t n, const float *x,
+                  int64_t x_stride, int64_t n_row, struct chains *c);
+    /* All inputs of n_tile <= LINEAR_GEMV_TILES neighbouring dense tiles for one row, from zero. */
+    void (*dense_gemv)(const struct packed *p, const unsigned char *tile, int n_tile, const float *x,
+                       struct chains *c);
+};
+
+/* linear_pack.c */
+int    linear_prepare(struct backend *b, struct weight *w, unsigned uses, struct error *e);
+void   linear_release(struct backend *b, struct weight *w);
+size_t linear_packed_size(const struct backend *b, const struct weight *w, unsigned uses);
+
+extern const struct linear_fns linear_scalar, linear_avx2, linear_avx512, linear_avx512vnni;
+
+#endif

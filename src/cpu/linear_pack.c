@@ -1,0 +1,202 @@
+/* Packing: from a checkpoint's planes to the tiles of linear.h, once at load, rows of tiles in parallel.
+ *
+ * The form of a parameter is fixed here, by its planes and the precision alone:
+ *
+ *   exact precision, quantized   dense float32, dequantized
+ *   quantized                    nibbles for 2, 3 and 4 bits, bytes for 5, 6 and 8
+ *   dense                        dense in its stored type
+ *   vector (norms)               float32
+ *
+ * A packed form never points into the planes, so that the loader may let them go. Embedding lookups read the planes.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "cpu/linear.h"
+
+/* Fills in everything but the data. False when the size overflows. */
+static bool plan(struct packed *p, const struct weight *w, enum precision precision, size_t *size)
+{
+    bool quantized = w->quant.mode != QUANT_NONE;
+    *p = (struct packed){.n_out = w->n_out, .n_in = w->n_in, .n_tile = (w->n_out + LINEAR_TILE - 1) / LINEAR_TILE};
+    if (!quantized || precision == PRECISION_EXACT) {
+        p->form = LINEAR_DENSE;
+        p->dtype = quantized ? DTYPE_F32 : w->dtype;
+        if (!num_mul((size_t)w->n_in, LINEAR_TILE * dtype_size(p->dtype), &p->tile_size))
+            return false;
+    } else {
+        p->form = w->quant.bits <= 4 ? LINEAR_NIBBLES : LINEAR_BYTES;
+        p->dtype = w->quant.scale_dtype;
+        p->bits = w->quant.bits;
+        p->group_blocks = w->quant.group / LINEAR_BLOCK;
+        p->block_size = p->form == LINEAR_NIBBLES ? LINEAR_BLOCK_BYTES / 2 : LINEAR_BLOCK_BYTES;
+        p->group_size = (size_t)p->group_blocks * p->block_size + 2 * LINEAR_TILE * dtype_size(p->dtype);
+        if (!num_mul((size_t)(w->n_in / w->quant.group), p->group_size, &p->tile_size))
+            return false;
+    }
+    return num_mul(p->tile_size, (size_t)p->n_tile, size) && num_add(*size, sizeof *p, size) &&
+           num_align(*size, 64, size);
+}
+
+/* --- one tile ------------------------------------------------------------------------------------------------------- */
+
+static const void *row_of(const void *plane, size_t row_bytes, int64_t row)
+{
+    return (const char *)plane + (size_t)row * row_bytes;
+}
+
+/* codes: the row's n_in codes; o: the output's lane. */
+static void place_codes(const struct packed *p, unsigned char *tile, int o, const uint8_t *codes)
+{
+    for (int64_t b = 0; b < p->n_in / LINEAR_BLOCK; b++, codes += LINEAR_BLOCK) {
+        int64_t        g = b / p->group_blocks;
+        unsigned char *block = tile + (size_t)g * p->group_size + (size_t)(b % p->group_blocks) * p->block_size;
+        unsigned char *lane = block + 4 * o;
+        if (p->form == LINEAR_BYTES) {
+            for (int j = 0; j < LINEAR_QUADS; j++)
+                memcpy(lane + j * 4 * LINEAR_TILE, codes + 4 * j, 4);
+            continue;
+        }
+        for (int i = 0; i < LINEAR_BLOCK / 2; i++)
+            lane[i / 4 * 4 * LINEAR_TILE + i % 4] = (unsigned char)(codes[i] | codes[i + LINEAR_BLOCK / 2] << 4);
+    }
+}
+
+static void place_scales(const struct packed *p, unsigned char *tile, int o, const void *scales, const void *biases)
+{
+    size_t size = dtype_size(p->dtype), at = (size_t)p->group_blocks * p->block_size + (size_t)o * size;
+    for (int64_t g = 0; g < p->n_in / LINEAR_BLOCK / p->group_blocks; g++) {
+        unsigned char *s = tile + (size_t)g * p->group_size + at;
+        memcpy(s, (const char *)scales + (size_t)g * size, size);
+        memcpy(s + LINEAR_TILE * size, (const char *)biases + (size_t)g * size, size);
+    }
+}
+
+struct pack {
+    const struct weight *w;
+    struct packed       *p;
+    unsigned char       *scratch; /* row_scratch bytes for each member */
+    size_t               row_scratch;
+};
+
+/* Output row `row` into lane o of its tile. buf holds one row of codes or of float32. */
+static void pack_row(const struct pack *k, unsigned char *tile, int o, int64_t row, void *buf)
+{
+    const struct weight *w = k->w;
+    struct packed       *p = k->p;
+    const struct quant  *q = &w->quant;
+    const void          *codes = NULL, *scales = NULL, *biases = NULL;
+    size_t               size = dtype_size(p->dtype);
+    if (q->mode != QUANT_NONE) {
+        codes = row_of(w->data, quant_row_bytes(q, w->n_in), row);
+        scales = row_of(w->scales, quant_scale_row_bytes(q, w->n_in), row);
+        biases = row_of(w->biases, quant_scale_row_bytes(q, w->n_in), row);
+    }
+    if (p->form != LINEAR_DENSE) {
+        quant_codes_row(q, codes, w->n_in, buf);
+        place_codes(p, tile, o, buf);
+        place_scales(p, tile, o, scales, biases);
+        return;
+    }
+    const char *elem = row_of(w->data, (size_t)w->n_in * size, row);
+    if (q->mode != QUANT_NONE) {
+        quant_decode_row(q, codes, scales, biases, w->n_in, buf);
+        elem = buf;
+    }
+    for (int64_t i = 0; i < w->n_in; i++)
+        memcpy(tile + ((size_t)i * LINEAR_TILE + (size_t)o) * size, elem + (size_t)i * size, size);
+}
+
+static void pack_tiles(void *arg, int i, int n)
+{
+    const struct pack *k = arg;
+    struct packed     *p = k->p;
+    long               lo, hi;
+    pool_share((long)p->n_tile, 1, i, n, &lo, &hi);
+    for (long t = lo; t < hi; t++) {
+        unsigned char *tile = p->data + (size_t)t * p->tile_size;
+        int            rows = (int)MIN(p->n_out - t * LINEAR_TILE, LINEAR_TILE);
+        if (rows < LINEAR_TILE)
+            memset(tile, 0, p->tile_size);
+        for (int o = 0; o < rows; o++)
+            pack_row(k, tile, o, t * LINEAR_TILE + o, k->scratch + (size_t)i * k->row_scratch);
+    }
+}
+
+/* --- the backend's functions ---------------------------------------------------------------------------------------- */
+
+static int too_large(const struct weight *w, struct error *e)
+{
+    return error_set(e, ERR_LIMIT, w->name, "'%s' [%" PRId64 ", %" PRId64 "] is too large for this machine", w->name,
+                     w->n_out, w->n_in);
+}
+
+static bool vector_size(const struct weight *w, size_t *size)
+{
+    return num_mul((size_t)w->n_out, (size_t)w->n_in, size) && num_mul(*size, sizeof(float), size);
+}
+
+static int prepare_vector(struct weight *w, struct error *e)
+{
+    size_t size;
+    if (w->quant.mode != QUANT_NONE)
+        return error_set(e, ERR_UNSUPPORTED, w->name, "'%s' is quantized, needed a float vector", w->name);
+    if (!vector_size(w, &size))
+        return too_large(w, e);
+    float *v = malloc(MAX(size, (size_t)1));
+    if (!v)
+        return error_nomem(e, w->name);
+    quant_widen(w->dtype, w->data, w->n_out * w->n_in, v);
+    w->packed = v;
+    return 0;
+}
+
+static int prepare_matrix(struct cpu *c, struct weight *w, struct error *e)
+{
+    struct packed head;
+    size_t        size, scratch;
+    struct pack   k = {.w = w};
+    if (!plan(&head, w, c->precision, &size) || !num_mul((size_t)w->n_in, sizeof(float), &k.row_scratch) ||
+        !num_align(k.row_scratch, 64, &k.row_scratch) || !num_mul(k.row_scratch, (size_t)pool_size(c->pool), &scratch))
+        return too_large(w, e);
+    k.p = aligned_alloc(64, size);
+    k.scratch = malloc(MAX(scratch, (size_t)1));
+    if (!k.p || !k.scratch) {
+        free(k.p);
+        free(k.scratch);
+        return error_nomem(e, w->name);
+    }
+    memcpy(k.p, &head, sizeof head);
+    pool_run(c->pool, pack_tiles, &k);
+    free(k.scratch);
+    w->packed = k.p;
+    return 0;
+}
+
+int linear_prepare(struct backend *b, struct weight *w, unsigned uses, struct error *e)
+{
+    if (uses & WEIGHT_VECTOR)
+        return prepare_vector(w, e);
+    return uses & WEIGHT_LINEAR ? prepare_matrix((struct cpu *)b, w, e) : 0;
+}
+
+void linear_release(struct backend *b, struct weight *w)
+{
+    (void)b;
+    free(w->packed);
+    w->packed = NULL;
+}
+
+size_t linear_packed_size(const struct backend *b, const struct weight *w, unsigned uses)
+{
+    struct packed p;
+    size_t        size = 0;
+    bool          ok = true;
+    if (uses & WEIGHT_VECTOR)
+        ok = vector_size(w, &size);
+    else if (uses & WEIGHT_LINEAR)
+        ok = plan(&p, w, ((const struct cpu *)b)->precision, &size);
+    return ok ? size : SIZE_MAX;
+}

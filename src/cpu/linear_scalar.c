@@ -1,0 +1,148 @@
+/* Matrix product kernels in plain C: the reference that the other levels equal bit for bit. */
+#include <math.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/num.h"
+#include "cpu/linear.h"
+
+#define QUANT_MAX 127.0f
+#define ROUND 0x1.8p23f /* v + ROUND rounds |v| < 2^22 to an integer, ties to even */
+
+static int32_t round_even(float v)
+{
+    float t = v + ROUND;
+    return (int32_t)(t - ROUND);
+}
+
+/* One block; see "Activations" in docs/order-law.md. x and out: LINEAR_BLOCK values. Returns the scale; inv = 1 / scale. */
+static float block_scale(const float *x, float *inv)
+{
+    uint32_t top = 0;
+    for (int i = 0; i < LINEAR_BLOCK; i++)
+        top = MAX(top, f32_bits(x[i]) & 0x7fffffff);
+    float amax = f32_from_bits(top);
+    *inv = 0;
+    if (top >= 0x7f800000) /* infinity or NaN */
+        return NAN;
+    float r = QUANT_MAX / amax;
+    if (!(r <= LINEAR_INV_MAX)) /* zero, or too small to divide by */
+        return 0;
+    *inv = r;
+    return amax / QUANT_MAX;
+}
+
+static void put_block(const struct acts *a, int64_t row, int64_t b, const int8_t *q, float sx)
+{
+    int32_t sum = 0;
+    for (int i = 0; i < LINEAR_BLOCK; i++)
+        sum += q[i];
+    memcpy(acts_q(a, row) + b * LINEAR_BLOCK, q, LINEAR_BLOCK);
+    acts_sx(a, row)[b] = sx;
+    acts_d(a, row)[b] = sx * (float)sum;
+    acts_sum(a, row)[b] = sum;
+}
+
+static void quantize(const struct acts *a, int64_t row, const float *x)
+{
+    for (int64_t b = 0; b < a->blocks; b += a->terms, x += LINEAR_BLOCK) {
+        int8_t q[LINEAR_BLOCK], rest[LINEAR_BLOCK];
+        float  inv, sx = block_scale(x, &inv), sub = sx * LINEAR_TERM2, sub_inv = inv * LINEAR_TERM2_INV;
+        for (int i = 0; i < LINEAR_BLOCK; i++) {
+            int32_t v = inv == 0 ? 0 : round_even(x[i] * inv);
+            float   left = inv == 0 ? 0 : fmaf((float)-v, sx, x[i]) * sub_inv;
+            q[i] = (int8_t)v;
+            rest[i] = (int8_t)round_even(left);
+        }
+        put_block(a, row, b, q, sx);
+        if (a->terms == 2)
+            put_block(a, row, b + 1, rest, sub);
+    }
+}
+
+static void unpack(const struct packed *p, const unsigned char *tile, int64_t b0, int64_t n, struct panel *out)
+{
+    for (int64_t b = 0; b < n; b++) {
+        int64_t              g = (b0 + b) / p->group_blocks, in_group = (b0 + b) % p->group_blocks;
+        const unsigned char *group = tile + (size_t)g * p->group_size, *codes = group + in_group * p->block_size;
+        if (p->form == LINEAR_BYTES) {
+            memcpy(out->codes[b], codes, LINEAR_BLOCK_BYTES);
+        } else {
+            for (int i = 0; i < LINEAR_BLOCK_BYTES / 2; i++) {
+                out->codes[b][i] = codes[i] & 15;
+                out->codes[b][i + LINEAR_BLOCK_BYTES / 2] = codes[i] >> 4;
+            }
+        }
+        if (in_group == 0) {
+            const unsigned char *s = group + (size_t)p->group_blocks * p->block_size;
+            quant_widen(p->dtype, s, LINEAR_TILE, out->scale[b / p->group_blocks]);
+            quant_widen(p->dtype, s + LINEAR_TILE * dtype_size(p->dtype), LINEAR_TILE,
+                        out->bias[b / p->group_blocks]);
+        }
+    }
+}
+
+/* The integer dot of one block with each of the 16 outputs. */
+static void idot(const uint8_t *codes, const int8_t *q, int32_t out[LINEAR_TILE])
+{
+    memset(out, 0, LINEAR_TILE * sizeof *out);
+    for (int j = 0; j < LINEAR_QUADS; j++)
+        for (int o = 0; o < LINEAR_TILE; o++)
+            for (int i = 0; i < 4; i++)
+                out[o] += codes[(j * LINEAR_TILE + o) * 4 + i] * q[4 * j + i];
+}
+
+static void gemm(const struct packed *p, const struct panel *panel, int64_t b0, int64_t n, const struct acts *a,
+                 int64_t row, int64_t n_row, struct chains *c)
+{
+    for (int64_t r = 0; r < n_row; r++, c++) {
+        const int8_t *q = acts_q(a, row + r) + b0 * a->terms * LINEAR_BLOCK;
+        const float  *sx = acts_sx(a, row + r) + b0 * a->terms, *d = acts_d(a, row + r) + b0 * a->terms;
+        for (int64_t b = 0; b < n * a->terms; b++) {
+            int64_t      g = b / a->terms / p->group_blocks;
+            const float *scale = panel->scale[g], *bias = panel->bias[g];
+            int32_t      dot[LINEAR_TILE];
+            idot(panel->codes[b / a->terms], q + b * LINEAR_BLOCK, dot);
+            for (int o = 0; o < LINEAR_TILE; o++) {
+                c->a[o] = fmaf((float)dot[o], sx[b] * scale[o], c->a[o]);
+                c->b[o] = fmaf(d[b], bias[o], c->b[o]);
+            }
+        }
+    }
+}
+
+static void gemv(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row,
+                 struct chains *c)
+{
+    struct panel panel;
+    int64_t      blocks = p->n_in / LINEAR_BLOCK;
+    memset(c, 0, sizeof *c);
+    for (int64_t b = 0; b < blocks; b += LINEAR_PANEL) {
+        int64_t n = MIN(blocks - b, LINEAR_PANEL);
+        unpack(p, tile, b, n, &panel);
+        gemm(p, &panel, b, n, a, row, 1, c);
+    }
+}
+
+static void dense(const struct packed *p, const unsigned char *tile, int64_t k0, int64_t n, const float *x,
+                  int64_t x_stride, int64_t n_row, struct chains *c)
+{
+    size_t step = LINEAR_TILE * dtype_size(p->dtype);
+    for (int64_t k = k0; k < k0 + n; k++) {
+        float w[LINEAR_TILE];
+        quant_widen(p->dtype, tile + (size_t)k * step, LINEAR_TILE, w);
+        for (int64_t r = 0; r < n_row; r++)
+            for (int o = 0; o < LINEAR_TILE; o++)
+                c[r].a[o] = fmaf(x[r * x_stride + k], w[o], c[r].a[o]);
+    }
+}
+
+static void dense_gemv(const struct packed *p, const unsigned char *tile, int n_tile, const float *x,
+                       struct chains *c)
+{
+    memset(c, 0, (size_t)n_tile * sizeof *c);
+    for (int t = 0; t < n_tile; t++)
+        dense(p, tile + (size_t)t * p->tile_size, 0, p->n_in, x, 0, 1, c + t);
+}
+
+const struct linear_fns linear_scalar = {quantize, unpack, gemm, gemv, dense, dense_gemv};
