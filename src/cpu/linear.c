@@ -24,6 +24,10 @@
 
 const struct linear_fns *linear_fns_for(enum cpu_level level)
 {
+#if defined(__x86_64__)
+    if (level >= CPU_AVX2)
+        return &linear_avx2;
+#endif
     (void)level;
     return &linear_scalar;
 }
