@@ -39,7 +39,7 @@ PKGS     := jansson libpcre2-8 libutf8proc libmicrohttpd libxxhash
 CLI_PKGS := libedit
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wundef \
         -Wformat=2 -Wno-format-truncation -Wconversion -Wno-sign-conversion
-CPPFLAGS += -Isrc -Iinclude -D_GNU_SOURCE -DMLXCEL_VERSION='"$(VERSION)"' $(shell pkg-config --cflags $(PKGS) $(CLI_PKGS) 2>/dev/null)
+CPPFLAGS += -Isrc -Iinclude -Itests -D_GNU_SOURCE -DMLXCEL_VERSION='"$(VERSION)"' $(shell pkg-config --cflags $(PKGS) $(CLI_PKGS) 2>/dev/null)
 CFLAGS   += -std=gnu17 $(OPT) -g $(WARN) -ffp-contract=off -fvisibility=hidden -fPIC -fstack-protector-strong -MMD -MP
 LDLIBS   += $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -pthread
 LDFLAGS  += $(OPT) -Wl,-z,relro,-z,now

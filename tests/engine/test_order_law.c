@@ -1,0 +1,300 @@
+/* The order law (docs/order-law.md): rows in a step, chunk borders, threads, batch mates, page sizes and shared prefixes
+ * change only which elements are computed together, never a bit of any.
+ *
+ * The reference is the plainest run: one thread, one row a step, pages of 64. Every other way must give the same bytes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/num.h"
+#include "cache/pages.h"
+#include "support/fixture.h"
+
+#define ROWS_MAX 64
+#define LANES 7
+#define PROMPT 40
+
+static const char *const models[] = {
+    "tests/data/arch/llama-q4-g32-f16",  "tests/data/arch/qwen3-q8-g32-f32", "tests/data/arch/llama-q3-g64-f32",
+    "tests/data/arch/qwen2-untied-f16", "tests/data/arch/qwen3-untied-bf16", "tests/data/arch/llama-mixed-f32",
+};
+static const enum precision precisions[] = {PRECISION_DEFAULT, PRECISION_HIGH, PRECISION_EXACT};
+
+/* A sequence under test: its tokens, how many are in the cache, its logits so far. */
+struct lane {
+    int32_t          *tokens;
+    int               n, done;
+    struct page_table pages;
+    float            *logits; /* [n][n_vocab] */
+};
+
+struct rig {
+    struct fixture     f;
+    struct page_pool  *pool;
+    struct activations act;
+    int                n_vocab, page_tokens;
+};
+
+static uint32_t rng_state;
+static uint32_t rnd(uint32_t n)
+{
+    rng_state = rng_state * 1664525u + 1013904223u;
+    return (rng_state >> 8) % n;
+}
+
+static void rig_open(struct rig *r, const char *model, int threads, int level, enum precision p, int page_tokens, int keys)
+{
+    struct error      e;
+    struct run_limits lim = {.n_row = ROWS_MAX, .n_key = keys};
+    fixture_open(&r->f, model, threads, level, p, page_tokens);
+    const struct model_desc *d = &r->f.model->desc;
+    const struct attn_desc  *a = &d->layer[0].attn;
+    lim.n_head = a->n_head;
+    lim.n_kv_head = a->n_kv_head;
+    lim.head_dim = a->head_dim;
+    lim.n_in = MAX(MAX(d->n_embd, d->layer[0].ffn.n_ff), a->n_head * a->head_dim);
+    lim.n_out = MAX(lim.n_in, (int64_t)d->n_vocab);
+    r->n_vocab = d->n_vocab;
+    r->page_tokens = page_tokens;
+    assert_int_equal(page_pool_new(&r->pool, r->f.model->page_bytes, page_tokens, 1000, &e), 0);
+    assert_int_equal(activations_init(&r->act, r->f.model, ROWS_MAX, ROWS_MAX, &e), 0);
+    assert_int_equal(r->f.backend->reserve(r->f.backend, &lim, &e), 0);
+}
+
+static void rig_close(struct rig *r)
+{
+    activations_deinit(&r->act);
+    page_pool_free(r->pool);
+    fixture_close(&r->f);
+}
+
+static void lane_init(struct lane *l, const struct rig *r, int n, uint32_t seed)
+{
+    rng_state = seed;
+    *l = (struct lane){.n = n, .tokens = malloc((size_t)n * 4), .logits = calloc((size_t)n * (size_t)r->n_vocab, 4)};
+    for (int i = 0; i < n; i++)
+        l->tokens[i] = (int32_t)rnd((uint32_t)r->n_vocab);
+}
+
+static void lane_deinit(struct lane *l, struct rig *r)
+{
+    page_table_deinit(&l->pages, r->pool);
+    free(l->tokens);
+    free(l->logits);
+}
+
+/* One step: rows[i] rows of each lane; all their logits are kept. */
+static void step(struct rig *r, struct lane *lanes, const int *rows, int n_lane)
+{
+    int32_t           token[ROWS_MAX], position[ROWS_MAX], seq[ROWS_MAX], logit_row[ROWS_MAX];
+    void *const      *pages[LANES + 1];
+    struct step       st = {.token = token, .position = position, .seq = seq, .logit_row = logit_row, .pages = pages};
+    struct run        run = {.backend = r->f.backend, .step = &st};
+    for (int i = 0; i < n_lane; i++) {
+        struct lane *l = &lanes[i];
+        assert_int_equal(page_table_grow(&l->pages, r->pool, l->done + rows[i], NULL), 0);
+        pages[i] = l->pages.v;
+        for (int k = 0; k < rows[i]; k++, st.n_row++) {
+            token[st.n_row] = l->tokens[l->done + k];
+            position[st.n_row] = l->done + k;
+            seq[st.n_row] = i;
+            logit_row[st.n_row] = st.n_row;
+        }
+    }
+    st.n_seq = n_lane;
+    st.n_logit = st.n_row;
+    model_forward(r->f.model, &run, &r->act);
+    model_logits(r->f.model, &run, &r->act, 0, st.n_row);
+    for (int i = 0, row = 0; i < n_lane; i++)
+        for (int k = 0; k < rows[i]; k++, row++, lanes[i].done++)
+            memcpy(lanes[i].logits + (size_t)lanes[i].done * (size_t)r->n_vocab, tensor_row(r->act.logits, row),
+                   (size_t)r->n_vocab * sizeof(float));
+}
+
+static void assert_same(const struct lane *got, const struct lane *want, int n_vocab, const char *what)
+{
+    assert_int_equal(got->done, got->n);
+    for (int i = 0; i < got->n; i++)
+        if (memcmp(got->logits + (size_t)i * (size_t)n_vocab, want->logits + (size_t)i * (size_t)n_vocab,
+                   (size_t)n_vocab * sizeof(float)))
+            fail_msg("%s: the logits at position %d differ", what, i);
+}
+
+/* Logits of a lane by the plainest run. */
+static void reference(struct lane *l, const char *model, enum precision p, int n, uint32_t seed)
+{
+    struct rig r;
+    const int  one = 1;
+    rig_open(&r, model, 1, -1, p, KV_TILE, n);
+    lane_init(l, &r, n, seed);
+    while (l->done < n)
+        step(&r, l, &one, 1);
+    page_table_deinit(&l->pages, r.pool);
+    rig_close(&r);
+}
+
+static void run_chunks(struct rig *r, const struct lane *want, int chunk, const char *what)
+{
+    struct lane l;
+    lane_init(&l, r, want->n, 0);
+    memcpy(l.tokens, want->tokens, (size_t)want->n * 4);
+    while (l.done < l.n) {
+        int rows = chunk > 0 ? MIN(chunk, l.n - l.done) : 1 + (int)rnd((uint32_t)MIN(l.n - l.done, 33));
+        step(r, &l, &rows, 1);
+    }
+    assert_same(&l, want, r->n_vocab, what);
+    lane_deinit(&l, r);
+}
+
+static void each_chunk_and_thread(const char *model, enum precision p)
+{
+    struct lane want;
+    char        what[256];
+    reference(&want, model, p, PROMPT, 1);
+    for (int threads = 1; threads <= 3; threads++) {
+        struct rig r;
+        rig_open(&r, model, threads, -1, p, KV_TILE, PROMPT);
+        for (int chunk = 1; chunk <= PROMPT; chunk++) {
+            snprintf(what, sizeof what, "%s: %d threads, chunks of %d", model, threads, chunk);
+            run_chunks(&r, &want, chunk, what);
+        }
+        for (int split = 0; threads == 2 && split < 50; split++) {
+            snprintf(what, sizeof what, "%s: %d threads, random split %d", model, threads, split);
+            rng_state = (uint32_t)split + 77;
+            run_chunks(&r, &want, 0, what);
+        }
+        rig_close(&r);
+    }
+    free(want.tokens);
+    free(want.logits);
+}
+
+static void test_chunks_threads(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < ARRAY_LEN(models); m++)
+        each_chunk_and_thread(models[m], precisions[m % ARRAY_LEN(precisions)]);
+}
+
+/* Seven sequences whose prompts and single rows are mixed at random, 1 to 33 rows a step. */
+static void mixed(const char *model, enum precision p, int threads, int page_tokens)
+{
+    struct lane want[LANES], got[LANES];
+    struct rig  r;
+    char        what[256];
+    for (int i = 0; i < LANES; i++)
+        reference(&want[i], model, p, 20 + 17 * i, (uint32_t)i + 5);
+    rig_open(&r, model, threads, -1, p, page_tokens, 200);
+    for (int i = 0; i < LANES; i++)
+        lane_init(&got[i], &r, want[i].n, (uint32_t)i + 5);
+    rng_state = 99;
+    for (bool more = true; more;) {
+        int rows[LANES], room = 1 + (int)rnd(33);
+        more = false;
+        for (int i = 0; i < LANES; i++) {
+            int left = got[i].n - got[i].done;
+            rows[i] = MIN(MIN(left, room), rnd(2) ? 1 : (int)rnd(34));
+            room -= rows[i];
+            more |= left > rows[i];
+        }
+        step(&r, got, rows, LANES);
+    }
+    for (int i = 0; i < LANES; i++) {
+        snprintf(what, sizeof what, "%s: %d threads, pages of %d, mixed sequence %d", model, threads, page_tokens, i);
+        assert_same(&got[i], &want[i], r.n_vocab, what);
+        lane_deinit(&got[i], &r);
+        free(want[i].tokens);
+        free(want[i].logits);
+    }
+    rig_close(&r);
+}
+
+static void test_mixed(void **state)
+{
+    static const int pages[] = {64, 128, 192};
+    (void)state;
+    for (size_t m = 0; m < ARRAY_LEN(models); m++)
+        for (int threads = 1; threads <= 3; threads++)
+            mixed(models[m], precisions[(m + (size_t)threads) % 3], threads, pages[threads - 1]);
+}
+
+/* A second sequence that begins like a finished one takes over its pages at any token. */
+static void shared_prefix(const char *model, enum precision p, int page_tokens)
+{
+    enum { N = 150 };
+    struct lane want;
+    struct rig  r;
+    char        what[256];
+    reference(&want, model, p, N, 3);
+    rig_open(&r, model, 2, -1, p, page_tokens, N);
+    for (int shared = 1; shared < N; shared += 7) {
+        struct lane a, b;
+        int         rows = shared;
+        lane_init(&a, &r, N, 3);
+        a.tokens[shared] = (a.tokens[shared] + 1) % r.n_vocab; /* the texts part here */
+        while (a.done < N) {
+            rows = MIN(33, N - a.done);
+            step(&r, &a, &rows, 1);
+        }
+        lane_init(&b, &r, N, 3);
+        assert_int_equal(page_table_fork(&b.pages, r.pool, &a.pages, shared, NULL), 0);
+        b.done = shared;
+        memcpy(b.logits, want.logits, (size_t)shared * (size_t)r.n_vocab * sizeof(float));
+        while (b.done < N) {
+            rows = MIN(16, N - b.done);
+            step(&r, &b, &rows, 1);
+        }
+        snprintf(what, sizeof what, "%s: pages of %d, %d shared tokens", model, page_tokens, shared);
+        assert_same(&b, &want, r.n_vocab, what);
+        lane_deinit(&a, &r);
+        lane_deinit(&b, &r);
+    }
+    rig_close(&r);
+    free(want.tokens);
+    free(want.logits);
+}
+
+static void test_shared_prefix(void **state)
+{
+    (void)state;
+    shared_prefix(models[0], PRECISION_DEFAULT, 64);
+    shared_prefix(models[1], PRECISION_EXACT, 128);
+    shared_prefix(models[4], PRECISION_DEFAULT, 192);
+}
+
+/* Beyond one span of 512 keys, and at every level that this machine has. */
+static void test_long_and_levels(void **state)
+{
+    enum { N = 600 };
+    (void)state;
+    for (size_t m = 0; m < 2; m++) {
+        struct lane want;
+        char        what[256];
+        reference(&want, models[m], PRECISION_DEFAULT, N, 11);
+        for (int level = 0; level <= (int)cpu_level_detect(); level++) {
+            struct rig r;
+            rig_open(&r, models[m], 2, level, PRECISION_DEFAULT, 64, N);
+            snprintf(what, sizeof what, "%s: level %s, 600 tokens", models[m], cpu_level_name((enum cpu_level)level));
+            rng_state = 5;
+            run_chunks(&r, &want, 0, what);
+            rig_close(&r);
+        }
+        free(want.tokens);
+        free(want.logits);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chunks_threads),
+        cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_shared_prefix),
+        cmocka_unit_test(test_long_and_levels),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

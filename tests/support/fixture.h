@@ -1,0 +1,58 @@
+/* Opens a fixture of tests/data/arch with the modules below the engine, for tests that compose steps themselves. */
+#ifndef MLXCEL_TESTS_FIXTURE_H
+#define MLXCEL_TESTS_FIXTURE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "arch/arch.h"
+#include "cpu/cpu.h"
+#include "model/model.h"
+
+struct fixture {
+    struct backend *backend;
+    struct model   *model;
+};
+
+static inline int fixture_load(struct fixture *f, const char *dir, int threads, int level, enum precision precision,
+                               int page_tokens, struct error *e)
+{
+    struct cpu_options   c = {.threads = threads, .level = level, .precision = precision};
+    struct model_options o = {.page_tokens = page_tokens};
+    struct config       *config = NULL;
+    struct arena         arena;
+    struct model_desc    desc;
+    *f = (struct fixture){0};
+    int err = cpu_backend_new(&f->backend, &c, e);
+    if (!err)
+        err = config_load(&config, dir, "config.json", e);
+    if (err)
+        return err;
+    arena_init(&arena, (size_t)64 << 20);
+    err = arch_describe(&desc, config, &arena, e);
+    if (err) {
+        arena_deinit(&arena);
+        config_free(config);
+        return err;
+    }
+    return model_load(&f->model, dir, &desc, &arena, config, f->backend, &o, e);
+}
+
+static inline void fixture_open(struct fixture *f, const char *dir, int threads, int level, enum precision precision,
+                                int page_tokens)
+{
+    struct error e = {0};
+    if (fixture_load(f, dir, threads, level, precision, page_tokens, &e)) {
+        fprintf(stderr, "%s: %s\n", dir, e.msg);
+        exit(1);
+    }
+}
+
+static inline void fixture_close(struct fixture *f)
+{
+    model_free(f->model);
+    if (f->backend)
+        f->backend->free(f->backend);
+}
+
+#endif
