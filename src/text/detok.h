@@ -1,8 +1,9 @@
 /* Streaming detokenizer: the text of a growing list of ids.
  *
- * All that detok_push and detok_finish append is, for any ids, the same bytes as tokenizer_decode of the whole list (which
- * is made from them). What is appended is always whole characters. Text is held back only while later ids may change it:
- * an unfinished UTF-8 sequence, a run of byte tokens ("<0xE2>"), trailing characters that a decoder strips at the end.
+ * All that detok_push and detok_finish append is, for any ids, the same bytes as tokenizer_decode of the whole list
+ * (which is made from them). What is appended is always whole characters. Text is held back only while later ids may
+ * change it: an unfinished UTF-8 sequence, a run of byte tokens ("<0xE2>"), trailing characters that a decoder strips
+ * at the end.
  */
 #ifndef MLXCEL_TEXT_DETOK_H
 #define MLXCEL_TEXT_DETOK_H
@@ -13,16 +14,15 @@
 
 /* What one decoder remembers between pushes. */
 struct detok_step {
-    size_t     count;   /* characters stripped so far, tokens seen: the decoder's own counter */
-    bool       started; /* something passed through */
-    struct buf held;
+    size_t     count;   /* leading characters stripped so far */
+    bool       started; /* something passed */
+    struct buf held;    /* what waits */
 };
 
 struct detok {
     const struct tokenizer *t; /* must outlive the detokenizer */
     bool                    skip_special;
     struct detok_step       steps[DETOK_STEPS_MAX];
-    struct buf              tail; /* bytes of an unfinished character */
 };
 
 /* skip_special: special tokens produce nothing. Allocates nothing. */
@@ -30,7 +30,7 @@ void detok_init(struct detok *d, const struct tokenizer *t, bool skip_special);
 void detok_deinit(struct detok *d); /* fine on a zeroed one */
 /* Appends what is certain after one more id. Fails only with ERR_NOMEM (also when out is full). */
 int detok_push(struct detok *d, int32_t id, struct buf *out);
-/* Appends what was held back, U+FFFD for a broken sequence; the detokenizer then starts anew. */
+/* Appends what was held back, U+FFFD for a broken sequence; the detokenizer then starts anew. ERR_NOMEM. */
 int detok_finish(struct detok *d, struct buf *out);
 
 /* Appends the bytes that a token stands for, on its own: not always whole characters. ERR_NOMEM. */

@@ -1,8 +1,8 @@
 /* Tokenizers: text to ids and back, after a checkpoint's tokenizer.json (the format of Hugging Face's `tokenizers`).
  *
  * The file is followed component by component (normalizer, pre-tokenizer, model, post-processor, decoder); no family is
- * known by name. A component that is not built is refused at load by its name. A tokenizer never changes after its load:
- * any number of threads may use it at once.
+ * known by name. A component that is not built is refused at load by its name. A tokenizer never changes after its
+ * load: any number of threads may use it at once.
  */
 #ifndef MLXCEL_TEXT_TOKENIZER_H
 #define MLXCEL_TEXT_TOKENIZER_H

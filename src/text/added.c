@@ -1,0 +1,176 @@
+/* The finder is a sorted array: the tokens that agree with the text so far are a range of it, which each further byte
+ * narrows. Contracts in added.h. */
+#include "text/added.h"
+
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "base/utf8.h"
+#include "text/unicode.h"
+
+void added_deinit(struct added *a)
+{
+    free(a->v);
+    free(a->raw.sorted);
+    free(a->normalized.sorted);
+    free(a->of_id);
+    *a = (struct added){0};
+}
+
+struct added_token *added_put(struct added *a, const struct added_token *t)
+{
+    if (a->n == a->cap) {
+        size_t              cap = a->cap ? a->cap * 2 : 32;
+        struct added_token *v = realloc(a->v, cap * sizeof *v);
+        if (!v)
+            return NULL;
+        a->v = v;
+        a->cap = cap;
+    }
+    a->v[a->n] = *t;
+    return &a->v[a->n++];
+}
+
+static int by_spelling(const void *x, const void *y)
+{
+    struct str a = (*(const struct added_token *const *)x)->spelling,
+               b = (*(const struct added_token *const *)y)->spelling;
+    int c = memcmp(a.p, b.p, MIN(a.n, b.n));
+    return c ? c : a.n < b.n ? -1 : a.n > b.n;
+}
+
+static bool index_finder(struct added_finder *f, const struct added *a, bool normalized)
+{
+    f->sorted = malloc((a->n + 1) * sizeof(struct added_token *));
+    if (!f->sorted)
+        return false;
+    for (size_t i = 0; i < a->n; i++)
+        if (a->v[i].normalized == normalized && a->v[i].spelling.n)
+            f->sorted[f->n++] = &a->v[i];
+    qsort(f->sorted, f->n, sizeof(struct added_token *), by_spelling);
+    for (size_t b = 0, i = 0; b <= 256; b++) {
+        while (i < f->n && (unsigned char)f->sorted[i]->spelling.p[0] < b)
+            i++;
+        f->first[b] = (uint32_t)i;
+    }
+    return true;
+}
+
+bool added_index(struct added *a, size_t n_ids)
+{
+    a->of_id = malloc((n_ids + 1) * sizeof *a->of_id);
+    if (!a->of_id)
+        return false;
+    a->n_ids = n_ids;
+    for (size_t i = 0; i < n_ids; i++)
+        a->of_id[i] = -1;
+    for (size_t i = 0; i < a->n; i++)
+        a->of_id[a->v[i].id] = (int32_t)i;
+    return index_finder(&a->raw, a, false) && index_finder(&a->normalized, a, true);
+}
+
+/* The first of sorted[lo..hi) whose byte at `depth` is at least `byte`; all agree up to depth, none is shorter. */
+static size_t lower_bound(const struct added_finder *f, size_t lo, size_t hi, size_t depth, unsigned byte)
+{
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if ((unsigned char)f->sorted[mid]->spelling.p[depth] < byte)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* The longest token at the beginning of p, NULL if there is none. */
+static const struct added_token *longest_at(const struct added_finder *f, const char *p, size_t n)
+{
+    const struct added_token *best = NULL;
+    unsigned                  b = (unsigned char)*p;
+    size_t                    lo = f->first[b], hi = f->first[b + 1];
+    for (size_t depth = 1; lo < hi; depth++) {
+        /* A token that ends here stands before those that go on. */
+        while (lo < hi && f->sorted[lo]->spelling.n == depth)
+            best = f->sorted[lo++];
+        if (depth == n)
+            break;
+        b = (unsigned char)p[depth];
+        lo = lower_bound(f, lo, hi, depth, b);
+        hi = lower_bound(f, lo, hi, depth, b + 1);
+    }
+    return best;
+}
+
+/* --- the walk -------------------------------------------------------------------------------------------------------
+ */
+
+/* Class of the character before or after a place, 0-based flags of unicode.h; 0 at the text's ends. */
+static uint8_t class_after(struct str t, size_t at)
+{
+    uint32_t cp;
+    return at < t.n && utf8_decode(t.p + at, t.n - at, &cp) > 0 ? unicode_class(cp) & ~UNICODE_CATEGORY : 0;
+}
+
+static size_t previous(struct str t, size_t at)
+{
+    do
+        at--;
+    while (at > 0 && ((unsigned char)t.p[at] & 0xc0) == 0x80);
+    return at;
+}
+
+static bool accepts(const struct added_walk *w, const struct added_token *t, size_t start, size_t end)
+{
+    if (t->special && !w->parse_special)
+        return false;
+    if (!t->single_word)
+        return true;
+    bool word_before = start > 0 && (class_after(w->text, previous(w->text, start)) & UNICODE_WORD);
+    return !word_before && !(class_after(w->text, end) & UNICODE_WORD);
+}
+
+/* Widens a match over the white space that the token swallows, to the left not beyond what was given out. */
+static void widen(const struct added_walk *w, const struct added_token *t, size_t *start, size_t *end)
+{
+    while (t->lstrip && *start > w->done && (class_after(w->text, previous(w->text, *start)) & UNICODE_SPACE))
+        *start = previous(w->text, *start);
+    while (t->rstrip && (class_after(w->text, *end) & UNICODE_SPACE)) {
+        uint32_t cp;
+        *end += (size_t)utf8_decode(w->text.p + *end, w->text.n - *end, &cp);
+    }
+}
+
+/* A refused match is skipped whole, and the search goes on at the end of the match itself even where its token swallows
+ * more; both as in the reference. */
+bool added_next(struct added_walk *w, struct str *gap, const struct added_token **token)
+{
+    *token = NULL;
+    for (; w->from < w->text.n; w->from++) {
+        unsigned b = (unsigned char)w->text.p[w->from];
+        if (w->f->first[b] == w->f->first[b + 1])
+            continue;
+        const struct added_token *t = longest_at(w->f, w->text.p + w->from, w->text.n - w->from);
+        if (!t)
+            continue;
+        size_t start = w->from, end = start + t->spelling.n;
+        if (!accepts(w, t, start, end)) {
+            w->from = end - 1;
+            continue;
+        }
+        widen(w, t, &start, &end);
+        if (start > w->done) {
+            *gap = (struct str){w->text.p + w->done, start - w->done};
+            w->done = start; /* the token is found again by the next call */
+            return true;
+        }
+        w->from += t->spelling.n;
+        w->done = end;
+        *token = t;
+        return true;
+    }
+    if (w->done >= w->text.n)
+        return false;
+    *gap = (struct str){w->text.p + w->done, w->text.n - w->done};
+    w->done = w->text.n;
+    return true;
+}

@@ -1,0 +1,61 @@
+/* Added tokens: texts that are one token each, whatever the model would make of them, found before everything else.
+ *
+ * Those that are not `normalized` are looked for in the raw text, the others, in their normalized spelling, in the
+ * normalized pieces between.
+ */
+#ifndef MLXCEL_TEXT_ADDED_H
+#define MLXCEL_TEXT_ADDED_H
+
+#include "base/arena.h"
+#include "text/tokenizer.h"
+
+#define ADDED_TEXT_MAX 1024 /* bytes; bounds the work at each place of a text */
+
+struct added_token {
+    struct str content;  /* as in the file */
+    struct str spelling; /* what is looked for and decoded: normalized if the token is */
+    int32_t    id;
+    bool       single_word;    /* not beside a word character */
+    bool       lstrip, rstrip; /* swallows the white space on that side */
+    bool       normalized, special;
+};
+
+/* Finds the longest of some tokens that a text has at a place. */
+struct added_finder {
+    const struct added_token **sorted; /* [n] by spelling */
+    size_t                     n;
+    uint32_t                   first[257]; /* tokens whose spelling begins with byte b: first[b] .. first[b + 1] - 1 */
+};
+
+struct added {
+    struct added_token *v;
+    size_t              n, cap;
+    struct added_finder raw, normalized;
+    int32_t            *of_id; /* [n_ids] index in v, -1 for the ids of plain vocabulary */
+    size_t              n_ids;
+};
+
+void added_deinit(struct added *a);
+/* Appends a token whose texts outlive the table; NULL when out of memory. Replaces one of the same content. */
+struct added_token *added_put(struct added *a, const struct added_token *t);
+/* Makes the functions below work, after the last added_put. n_ids: 1 + the greatest id of the tokenizer. */
+bool added_index(struct added *a, size_t n_ids);
+
+static inline const struct added_token *added_of(const struct added *a, int64_t id)
+{
+    return id >= 0 && (uint64_t)id < a->n_ids && a->of_id[id] >= 0 ? &a->v[a->of_id[id]] : NULL;
+}
+
+/* A walk over a text: what stands between tokens, and the tokens. */
+struct added_walk {
+    const struct added_finder *f;
+    struct str                 text;
+    bool                       parse_special; /* false: special tokens are plain text */
+    size_t                     from;          /* where the search goes on */
+    size_t                     done;          /* what has been given out */
+};
+/* The next part of the text: a non-empty plain *gap (offset and length) with *token NULL, or a *token. False at the
+ * end. */
+bool added_next(struct added_walk *w, struct str *gap, const struct added_token **token);
+
+#endif

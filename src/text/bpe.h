@@ -1,0 +1,60 @@
+/* Byte-pair encoding: the model that splits a piece of text into symbols and joins neighbours by rank.
+ *
+ * Every character (or byte, for byte-level vocabularies) of the piece begins as one symbol; then the neighbouring pair
+ * that stands earliest in the list of merges is joined, the leftmost of equals first, until no pair is in the list.
+ */
+#ifndef MLXCEL_TEXT_BPE_H
+#define MLXCEL_TEXT_BPE_H
+
+#include <stdatomic.h>
+
+#include "text/tokenizer.h"
+#include "text/vocab.h"
+
+#define BPE_NONE (-1)
+#define BPE_MISSING (-2) /* unk_id: an unk_token is named that the vocabulary lacks */
+
+/* What two symbols become: merge number `rank` of the file, symbol `id`. */
+struct bpe_pair {
+    uint32_t left, right, rank;
+    int32_t  id;
+};
+
+struct bpe {
+    const struct vocab *vocab;
+    struct bpe_pair    *pairs; /* [n_pairs] in the order of the file until bpe_index, then a hash table */
+    size_t              n_pairs, cap, mask;
+    bool                ignore_merges; /* a piece that is a token is that token */
+    bool                byte_fallback; /* unknown characters become tokens "<0xHH>" */
+    bool                fuse_unk;      /* neighbouring unknown characters become one unk */
+    int32_t             unk_id;        /* BPE_NONE: unknown characters vanish */
+    int32_t             byte_id[256];  /* the token of a byte's spelling (bytelevel.h), -1 if none */
+    int32_t             hex_id[256];   /* the token "<0xHH>" */
+    /* [vocab size] what is known of a piece that is a whole token: 0 nothing yet, 1 it encodes to that token, 2 it does
+     * not. Threads may find it out at the same time; all write the same. */
+    _Atomic uint8_t *whole;
+};
+
+void bpe_init(struct bpe *m, const struct vocab *vocab);
+void bpe_deinit(struct bpe *m);
+/* Appends a merge: `id` is the joined token. False when out of memory. */
+bool bpe_add(struct bpe *m, int32_t left, int32_t right, int32_t id);
+/* Makes the model ready; the vocabulary is complete and indexed. False when out of memory. */
+bool bpe_index(struct bpe *m);
+
+/* One thread's memory for long pieces, used again for the next; zero-initialised is empty. */
+struct bpe_scratch {
+    struct bpe_node *nodes;
+    uint64_t        *heap;
+    size_t           n_nodes, nodes_cap, n_heap, heap_cap;
+    char            *spelled; /* a piece as the vocabulary spells its bytes */
+    size_t           spelled_cap;
+};
+void bpe_scratch_deinit(struct bpe_scratch *s);
+
+/* Appends the ids of one piece of valid UTF-8. bytes: the vocabulary spells bytes. ERR_NOMEM, ERR_LIMIT (a piece beyond
+ * 2^31 symbols), ERR_INVALID (unknown character, unk_token missing from the vocabulary). */
+int bpe_encode(const struct bpe *m, struct str piece, bool bytes, struct bpe_scratch *s, struct ids *out,
+               struct error *e);
+
+#endif

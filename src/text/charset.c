@@ -1,0 +1,129 @@
+/* See charset.h. */
+#include "text/charset.h"
+
+#include <stdlib.h>
+#include <utf8proc.h>
+
+#include "base/num.h"
+#include "text/unicode.h"
+
+void charset_deinit(struct charset *s)
+{
+    free(s->v);
+    *s = (struct charset){0};
+}
+
+void charset_add(struct charset *s, uint32_t lo, uint32_t hi)
+{
+    if (s->n && s->v[s->n - 1].hi + 1 == lo) {
+        s->v[s->n - 1].hi = hi;
+        return;
+    }
+    if (s->n == s->cap) {
+        size_t             cap = s->cap ? s->cap * 2 : 16;
+        struct char_range *v = s->failed ? NULL : realloc(s->v, cap * sizeof *v);
+        if (!v) {
+            s->failed = true;
+            return;
+        }
+        s->v = v;
+        s->cap = cap;
+    }
+    s->v[s->n++] = (struct char_range){lo, hi};
+}
+
+void charset_add_set(struct charset *s, const struct charset *from)
+{
+    for (size_t i = 0; i < from->n; i++)
+        charset_add(s, from->v[i].lo, from->v[i].hi);
+    s->failed |= from->failed;
+}
+
+void charset_add_class(struct charset *s, uint32_t categories, uint8_t flags)
+{
+    for (uint32_t c = 0, end; c < UNICODE_END; c = end) {
+        end = unicode_run_end(c);
+        if (unicode_is(c, categories) || (unicode_class(c) & flags))
+            charset_add(s, c, end - 1);
+    }
+}
+
+static int by_lo(const void *a, const void *b)
+{
+    const struct char_range *x = a, *y = b;
+    return x->lo < y->lo ? -1 : x->lo > y->lo;
+}
+
+void charset_sort(struct charset *s)
+{
+    size_t n = 0;
+    if (s->n)
+        qsort(s->v, s->n, sizeof *s->v, by_lo);
+    for (size_t i = 0; i < s->n; i++) {
+        if (n && s->v[i].lo <= s->v[n - 1].hi + 1)
+            s->v[n - 1].hi = MAX(s->v[n - 1].hi, s->v[i].hi);
+        else
+            s->v[n++] = s->v[i];
+    }
+    s->n = n;
+}
+
+void charset_negate(struct charset *s)
+{
+    struct charset out = {.failed = s->failed};
+    uint32_t       from = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->v[i].lo > from)
+            charset_add(&out, from, s->v[i].lo - 1);
+        from = s->v[i].hi + 1;
+    }
+    if (from < UNICODE_END)
+        charset_add(&out, from, UNICODE_END - 1);
+    charset_deinit(s);
+    *s = out;
+}
+
+void charset_intersect(struct charset *s, const struct charset *with)
+{
+    struct charset out = {.failed = s->failed || with->failed};
+    for (size_t i = 0, j = 0; i < s->n && j < with->n;) {
+        struct char_range a = s->v[i], b = with->v[j];
+        uint32_t          lo = MAX(a.lo, b.lo), hi = MIN(a.hi, b.hi);
+        if (lo <= hi)
+            charset_add(&out, lo, hi);
+        if (a.hi < b.hi)
+            i++;
+        else
+            j++;
+    }
+    charset_deinit(s);
+    *s = out;
+}
+
+/* utf8proc maps one to one; the long s and the Kelvin sign are reached from s and k by hand, since the map to upper
+ * case leads only away from them. Characters newer than its Unicode version have no case for it. */
+static void add_case_mates(struct charset *s, uint32_t c)
+{
+    uint32_t lower = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
+    uint32_t upper = (uint32_t)utf8proc_toupper((utf8proc_int32_t)lower);
+    charset_add(s, lower, lower);
+    charset_add(s, upper, upper);
+    lower = (uint32_t)utf8proc_tolower((utf8proc_int32_t)upper);
+    charset_add(s, lower, lower);
+    if (lower == 's')
+        charset_add(s, 0x17f, 0x17f);
+    if (lower == 'k')
+        charset_add(s, 0x212a, 0x212a);
+}
+
+void charset_fold(struct charset *s)
+{
+    charset_sort(s);
+    for (size_t i = 0, n = s->n; i < n; i++) {
+        struct char_range r = s->v[i];
+        for (uint32_t c = r.lo; c <= r.hi; c++)
+            if (utf8proc_tolower((utf8proc_int32_t)c) != (int)c || utf8proc_toupper((utf8proc_int32_t)c) != (int)c)
+                add_case_mates(s, c);
+    }
+    charset_sort(s);
+}

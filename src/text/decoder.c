@@ -1,0 +1,88 @@
+/* Loading of the decoders ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace and Sequence of these. See
+ * decoder.h. */
+#include "text/decoder.h"
+
+#include <jansson.h>
+
+#include "base/num.h"
+#include "base/utf8.h"
+
+static int load_replace(struct component *c, const json_t *o, struct decoder_step *s)
+{
+    const json_t *pattern = json_object_get(o, "pattern");
+    int           status;
+    if (json_object_get(pattern, "Regex"))
+        return component_unsupported(c, "Replace with a Regex");
+    if ((status = field_text(c, pattern, "String", &s->find)) != 0 ||
+        (status = field_text(c, o, "content", &s->text)) != 0)
+        return status;
+    return s->find.n ? 0 : component_malformed(c, "has an empty pattern");
+}
+
+static int load_strip(struct component *c, const json_t *o, struct decoder_step *s)
+{
+    int64_t start = 0, stop = 0;
+    int     status = field_text(c, o, "content", &s->text);
+    if (status || (status = field_int(c, o, "start", &start)) != 0 || (status = field_int(c, o, "stop", &stop)) != 0)
+        return status;
+    uint32_t cp;
+    if (utf8_decode(s->text.p, s->text.n, &cp) != (int)s->text.n || !s->text.n || start < 0 || stop < 0)
+        return component_malformed(c, "has a Strip whose content is not one character or with a negative count");
+    s->start = (size_t)start;
+    s->stop = (size_t)stop;
+    return 0;
+}
+
+static int load_metaspace(struct component *c, const json_t *o, struct decoder_step *s)
+{
+    struct str scheme = {0};
+    int        status = field_text(c, o, "replacement", &s->text);
+    s->prefix = true;
+    if (status || (status = field_bool(c, o, "add_prefix_space", &s->prefix)) != 0 ||
+        (status = field_str(c, o, "prepend_scheme", &scheme)) != 0)
+        return status;
+    if (scheme.p && str_is(scheme, "never"))
+        s->prefix = false;
+    return s->text.n ? 0 : component_malformed(c, "has an empty \"replacement\"");
+}
+
+static int load_step(struct component *c, const char *type, const json_t *o, void *ctx)
+{
+    static const struct {
+        const char       *name;
+        enum decoder_kind kind;
+        int (*load)(struct component *c, const json_t *o, struct decoder_step *s);
+    } kinds[] = {
+        {"ByteLevel", DECODE_BYTE_LEVEL, NULL},       {"Replace", DECODE_REPLACE, load_replace},
+        {"ByteFallback", DECODE_BYTE_FALLBACK, NULL}, {"Fuse", DECODE_FUSE, NULL},
+        {"Strip", DECODE_STRIP, load_strip},          {"Metaspace", DECODE_METASPACE, load_metaspace},
+    };
+    struct decoder *d = ctx;
+    size_t          i = 0;
+    bool            joined = false;
+    while (i < ARRAY_LEN(kinds) && strcmp(type, kinds[i].name) != 0)
+        i++;
+    if (i == ARRAY_LEN(kinds))
+        return component_unsupported(c, type);
+    if (d->n == ARRAY_LEN(d->v))
+        return component_malformed(c, "has more than 8 steps");
+    if (d->n) {
+        const struct decoder_step *before = &d->v[d->n - 1];
+        joined = before->joined || before->kind == DECODE_BYTE_LEVEL || before->kind == DECODE_FUSE;
+    }
+    /* These look at whole tokens, which no longer exist then; no published file has them there. */
+    if (joined && kinds[i].kind != DECODE_STRIP && kinds[i].kind != DECODE_FUSE)
+        return component_unsupported(c, "Sequence with another decoder than Strip after ByteLevel or Fuse");
+    d->v[d->n] = (struct decoder_step){.kind = kinds[i].kind, .joined = joined};
+    d->n++;
+    return kinds[i].load ? kinds[i].load(c, o, &d->v[d->n - 1]) : 0;
+}
+
+int decoder_load(struct decoder *d, struct component *c, const json_t *o)
+{
+    d->n = 0;
+    if (o && !json_is_null(o))
+        return component_each(c, o, "decoders", load_step, d);
+    d->v[d->n++] = (struct decoder_step){.kind = DECODE_JOIN};
+    return 0;
+}

@@ -1,0 +1,37 @@
+/* Decoders: how the texts of tokens become one text, as a list of steps that detok.c runs.
+ *
+ * Each step takes strings and passes strings on; until one of them joins (ByteLevel, Fuse), a string is a token's.
+ */
+#ifndef MLXCEL_TEXT_DECODER_H
+#define MLXCEL_TEXT_DECODER_H
+
+#include "text/detok.h"
+#include "text/finder.h"
+
+enum decoder_kind {
+    DECODE_JOIN,          /* no decoder: tokens with a space between */
+    DECODE_BYTE_LEVEL,    /* bytes in the spelling of bytelevel.h; joins */
+    DECODE_REPLACE,       /* every `find` in a string by `text` */
+    DECODE_BYTE_FALLBACK, /* runs of "<0xHH>" */
+    DECODE_FUSE,          /* joins */
+    DECODE_STRIP,         /* up to `start` leading and `stop` trailing copies of `text` off each string */
+    DECODE_METASPACE,     /* `text` by a space; at the beginning of the first token by nothing if `prefix` */
+};
+
+struct decoder_step {
+    enum decoder_kind kind;
+    bool              joined; /* its input is one string that comes in parts */
+    struct str        find, text;
+    size_t            start, stop;
+    bool              prefix;
+};
+
+struct decoder {
+    struct decoder_step v[DETOK_STEPS_MAX];
+    size_t              n;
+};
+
+/* o may be NULL or null. */
+int decoder_load(struct decoder *d, struct component *c, const struct json_t *o);
+
+#endif

@@ -1,0 +1,269 @@
+/* Runs the decoder's steps over tokens as they come. Every step may hold back what later tokens can still change; see
+ * detok.h and decoder.h. */
+#include "text/detok.h"
+
+#include "base/num.h"
+#include "base/utf8.h"
+#include "text/bytelevel.h"
+#include "text/tokenizer_int.h"
+
+static void step_push(struct detok *d, size_t i, struct str s, struct buf *out);
+
+void detok_init(struct detok *d, const struct tokenizer *t, bool skip_special)
+{
+    *d = (struct detok){.t = t, .skip_special = skip_special};
+    for (size_t i = 0; i < DETOK_STEPS_MAX; i++)
+        buf_init(&d->steps[i].held, SIZE_MAX - 1);
+}
+
+void detok_deinit(struct detok *d)
+{
+    for (size_t i = 0; i < DETOK_STEPS_MAX; i++)
+        buf_deinit(&d->steps[i].held);
+}
+
+/* --- bytes to characters --------------------------------------------------------------------------------------------
+ */
+
+/* Drops the first n bytes. */
+static void drop(struct buf *b, size_t n)
+{
+    if (!n)
+        return;
+    memmove(b->p, b->p + n, b->n - n);
+    b->n -= n;
+    b->p[b->n] = '\0';
+}
+
+/* Passes on the held bytes as characters, U+FFFD for each maximal broken part; keeps an unfinished one unless `end`. */
+static void pass_bytes(struct detok *d, size_t i, bool end, struct buf *out)
+{
+    struct buf *held = &d->steps[i].held;
+    size_t      at = 0;
+    while (at < held->n) {
+        uint32_t cp;
+        size_t   n = utf8_valid_prefix(held->p + at, held->n - at);
+        if (n)
+            step_push(d, i + 1, (struct str){held->p + at, n}, out);
+        at += n;
+        int bad = utf8_decode(held->p + at, held->n - at, &cp);
+        if (at == held->n || (bad == 0 && !end))
+            break;
+        step_push(d, i + 1, STR("\xef\xbf\xbd"), out);
+        at = bad == 0 ? held->n : at + (size_t)-bad;
+    }
+    drop(held, at);
+}
+
+/* The byte of "<0xHH>", -1 for another text. */
+static int hex_token(struct str s)
+{
+    int v = 0;
+    if (s.n != 6 || memcmp(s.p, "<0x", 3) != 0 || s.p[5] != '>')
+        return -1;
+    for (int i = 3; i < 5; i++) {
+        char c = s.p[i];
+        int  h = c >= '0' && c <= '9'   ? c - '0'
+                 : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                 : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                        : -1;
+        if (h < 0)
+            return -1;
+        v = v * 16 + h;
+    }
+    return v;
+}
+
+/* A run of byte tokens has ended: its text, or as many U+FFFD as it has bytes if any part of it is broken. */
+static void pass_run(struct detok *d, size_t i, struct buf *out)
+{
+    struct buf *held = &d->steps[i].held;
+    if (utf8_valid_prefix(held->p, held->n) == held->n && held->n)
+        step_push(d, i + 1, buf_str(held), out);
+    else
+        for (size_t k = 0; k < held->n; k++)
+            step_push(d, i + 1, STR("\xef\xbf\xbd"), out);
+    buf_clear(held);
+}
+
+/* --- the other steps ------------------------------------------------------------------------------------------------
+ */
+
+static void replace(const struct decoder_step *s, struct str in, struct str with, struct buf *to)
+{
+    struct str  find = s->kind == DECODE_METASPACE ? s->text : s->find;
+    const char *end = in.p + in.n, *hit;
+    while ((hit = memmem(in.p, (size_t)(end - in.p), find.p, find.n)) != NULL) {
+        buf_put(to, in.p, (size_t)(hit - in.p));
+        buf_put(to, with.p, with.n);
+        in.p = hit + find.n;
+    }
+    buf_put(to, in.p, (size_t)(end - in.p));
+}
+
+static bool starts(struct str s, struct str with)
+{
+    return s.n >= with.n && memcmp(s.p, with.p, with.n) == 0;
+}
+
+/* Length of up to `max` copies of c at the end of s. */
+static size_t trailing(struct str s, struct str c, size_t max)
+{
+    size_t n = 0;
+    while (max-- && n + c.n <= s.n && memcmp(s.p + s.n - n - c.n, c.p, c.n) == 0)
+        n += c.n;
+    return n;
+}
+
+static void strip(struct detok *d, size_t i, struct str s, struct buf *out)
+{
+    const struct decoder_step *step = &d->t->decoder.v[i];
+    struct detok_step         *state = &d->steps[i];
+    if (!step->joined)
+        state->count = 0;
+    while (state->count < step->start && starts(s, step->text)) {
+        s.p += step->text.n;
+        s.n -= step->text.n;
+        state->count++;
+    }
+    if (s.n)
+        state->count = step->start; /* something else has come: stripping at the front is over */
+    if (!step->joined) {
+        s.n -= trailing(s, step->text, step->stop);
+        step_push(d, i + 1, s, out);
+        return;
+    }
+    if (!step->stop) {
+        step_push(d, i + 1, s, out);
+        return;
+    }
+    buf_put(&state->held, s.p, s.n);
+    size_t pass = state->held.n - trailing(buf_str(&state->held), step->text, step->stop);
+    step_push(d, i + 1, (struct str){buf_cstr(&state->held), pass}, out);
+    drop(&state->held, pass);
+}
+
+/* Gives a string to step i. */
+static void step_push(struct detok *d, size_t i, struct str s, struct buf *out)
+{
+    const struct decoder *dec = &d->t->decoder;
+    struct detok_step    *state = &d->steps[i];
+    if (i == dec->n) {
+        buf_put(out, s.p, s.n);
+        return;
+    }
+    const struct decoder_step *step = &dec->v[i];
+    switch (step->kind) {
+    case DECODE_JOIN:
+        if (state->started)
+            step_push(d, i + 1, STR(" "), out);
+        step_push(d, i + 1, s, out);
+        break;
+    case DECODE_BYTE_LEVEL:
+        bytelevel_read(s, &state->held);
+        pass_bytes(d, i, false, out);
+        break;
+    case DECODE_BYTE_FALLBACK: {
+        int b = hex_token(s);
+        if (b >= 0)
+            buf_putc(&state->held, (char)b);
+        else {
+            pass_run(d, i, out);
+            step_push(d, i + 1, s, out);
+        }
+        break;
+    }
+    case DECODE_FUSE:
+        step_push(d, i + 1, s, out);
+        break;
+    case DECODE_STRIP:
+        strip(d, i, s, out);
+        break;
+    case DECODE_REPLACE:
+    case DECODE_METASPACE: {
+        bool first = step->kind == DECODE_METASPACE && step->prefix && !state->started;
+        buf_clear(&state->held);
+        replace(step, s, first ? STR("") : step->kind == DECODE_METASPACE ? STR(" ") : step->text, &state->held);
+        step_push(d, i + 1, buf_str(&state->held), out);
+        break;
+    }
+    }
+    state->started = true;
+}
+
+static int status(const struct detok *d, const struct buf *out)
+{
+    bool failed = out->failed;
+    for (size_t i = 0; i < DETOK_STEPS_MAX; i++)
+        failed |= d->steps[i].held.failed;
+    return failed ? ERR_NOMEM : 0;
+}
+
+int detok_push(struct detok *d, int32_t id, struct buf *out)
+{
+    struct str s = tokenizer_spelling(d->t, id);
+    if (s.p && !(d->skip_special && tokenizer_is_special(d->t, id)))
+        step_push(d, 0, s, out);
+    return status(d, out);
+}
+
+int detok_finish(struct detok *d, struct buf *out)
+{
+    for (size_t i = 0; i < d->t->decoder.n; i++) {
+        if (d->t->decoder.v[i].kind == DECODE_BYTE_LEVEL)
+            pass_bytes(d, i, true, out);
+        if (d->t->decoder.v[i].kind == DECODE_BYTE_FALLBACK)
+            pass_run(d, i, out);
+    }
+    int result = status(d, out);
+    for (size_t i = 0; i < DETOK_STEPS_MAX; i++) {
+        buf_clear(&d->steps[i].held); /* what a Strip still holds is stripped */
+        d->steps[i].count = 0;
+        d->steps[i].started = false;
+    }
+    return result;
+}
+
+int tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, bool skip_special, struct buf *out,
+                     struct error *e)
+{
+    struct detok d;
+    int          result = 0;
+    detok_init(&d, t, skip_special);
+    for (size_t i = 0; i < n && !result; i++)
+        result = detok_push(&d, ids[i], out);
+    if (!result)
+        result = detok_finish(&d, out);
+    detok_deinit(&d);
+    return result ? error_nomem(e, "decoded text") : 0;
+}
+
+int tokenizer_token_bytes(const struct tokenizer *t, int32_t id, struct buf *out)
+{
+    struct buf a, b;
+    struct str s = tokenizer_spelling(t, id);
+    buf_init(&a, SIZE_MAX - 1);
+    buf_init(&b, SIZE_MAX - 1);
+    buf_put(&a, s.p, s.n);
+    for (size_t i = 0; i < t->decoder.n; i++) {
+        const struct decoder_step *step = &t->decoder.v[i];
+        char                       byte = (char)hex_token(buf_str(&a));
+        buf_clear(&b);
+        if (step->kind == DECODE_BYTE_LEVEL)
+            bytelevel_read(buf_str(&a), &b);
+        else if (step->kind == DECODE_REPLACE || step->kind == DECODE_METASPACE)
+            replace(step, buf_str(&a), step->kind == DECODE_METASPACE ? STR(" ") : step->text, &b);
+        else if (step->kind == DECODE_BYTE_FALLBACK && hex_token(buf_str(&a)) >= 0)
+            buf_put(&b, &byte, 1);
+        else
+            continue;
+        struct buf swap = a;
+        a = b;
+        b = swap;
+    }
+    buf_put(out, a.p, a.n);
+    bool failed = a.failed || b.failed || out->failed;
+    buf_deinit(&a);
+    buf_deinit(&b);
+    return failed ? ERR_NOMEM : 0;
+}

@@ -1,0 +1,27 @@
+/* Normalizers: what is done to a piece of text before it is split. */
+#ifndef MLXCEL_TEXT_NORMALIZER_H
+#define MLXCEL_TEXT_NORMALIZER_H
+
+#include "text/finder.h"
+
+struct normalizer_step;
+struct normalizer {
+    struct normalizer_step *v;
+    size_t                  n, cap;
+};
+
+/* o may be NULL or null: nothing is done. Deinitialise also after an error. */
+int  normalizer_load(struct normalizer *z, struct component *c, const struct json_t *o);
+void normalizer_deinit(struct normalizer *z);
+
+/* Two buffers that the steps fill in turn. */
+struct normalizer_scratch {
+    struct buf a, b;
+};
+void normalizer_scratch_init(struct normalizer_scratch *s);
+void normalizer_scratch_deinit(struct normalizer_scratch *s);
+/* *out is a view of `in` or of the scratch, until its next use. */
+int normalizer_run(const struct normalizer *z, struct str in, struct normalizer_scratch *s, struct finder_run *find,
+                   struct str *out, struct error *e);
+
+#endif

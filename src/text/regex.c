@@ -1,0 +1,228 @@
+/* See regex.h. */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "text/regex.h"
+
+#include <pcre2.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/num.h"
+#include "base/utf8.h"
+#include "text/alphabet.h"
+#include "text/pattern.h"
+
+#define EXPRESSION_MAX ((size_t)4 << 20)
+#define HEAP_KIB_MAX 65536 /* PCRE2's memory where it runs without JIT */
+#define STEPS_MIN 2000000u /* backtracking steps of one match, plus some for each character of the text */
+#define SECONDS_MIN 5.0    /* time for all texts of a run, plus one for each MB */
+#define WINDOW_MIN 256     /* first places tried in one call of PCRE2; its step limit counts anew at each place */
+
+struct regex {
+    pcre2_code     *code;
+    bool            jit;
+    struct alphabet alphabet;
+};
+
+/* --- compilation ----------------------------------------------------------------------------------------------------
+ */
+
+/* A set as a class over the letters. */
+static void put_class(struct buf *out, const struct alphabet *a, size_t set)
+{
+    bool any = false;
+    for (int l = 0, end; l < a->n_letters; l = end + 1) {
+        end = l;
+        if (!alphabet_member(a, l, set))
+            continue;
+        while (end + 1 < a->n_letters && alphabet_member(a, end + 1, set))
+            end++;
+        buf_printf(out, any ? "\\x%02x-\\x%02x" : "[\\x%02x-\\x%02x", l, end);
+        any = true;
+    }
+    buf_puts(out, any ? "]" : "(?!)");
+}
+
+static void put_expression(struct buf *out, const struct pattern *p, const struct alphabet *a)
+{
+    const char *s = buf_cstr(&p->structure), *end = s + p->structure.n;
+    while (s < end) {
+        if (*s != PATTERN_SET_MARK) {
+            buf_putc(out, *s++);
+            continue;
+        }
+        size_t set = 0;
+        for (s++; *s != ';'; s++)
+            set = set * 10 + (size_t)(*s - '0');
+        s++;
+        put_class(out, a, set);
+    }
+}
+
+static int compile(struct regex *re, const struct buf *expression, struct str source, struct error *e)
+{
+    int                    code;
+    PCRE2_SIZE             where;
+    PCRE2_UCHAR            why[120];
+    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+    if (!context || expression->failed) {
+        pcre2_compile_context_free(context);
+        return error_nomem(e, "a regular expression");
+    }
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    re->code = pcre2_compile((PCRE2_SPTR)buf_cstr(expression), expression->n,
+                             PCRE2_DOTALL | PCRE2_USE_OFFSET_LIMIT | PCRE2_NEVER_UTF | PCRE2_NO_AUTO_CAPTURE, &code,
+                             &where, context);
+    pcre2_compile_context_free(context);
+    if (!re->code) {
+        pcre2_get_error_message(code, why, sizeof why);
+        return error_set(e, ERR_FORMAT, NULL, "the regular expression '%.*s' is malformed: %s",
+                         (int)MIN(source.n, (size_t)300), source.p, (const char *)why);
+    }
+    re->jit = pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE) == 0;
+    return 0;
+}
+
+int regex_new(struct regex **out, struct str pattern, struct error *e)
+{
+    struct regex   *re = calloc(1, sizeof *re);
+    struct pattern *p = malloc(sizeof *p);
+    struct buf      expression;
+    int             status;
+    buf_init(&expression, EXPRESSION_MAX);
+    *out = NULL;
+    if (!re || !p) {
+        free(re);
+        free(p);
+        return error_nomem(e, "a regular expression");
+    }
+    status = pattern_parse(p, pattern, e);
+    if (!status)
+        status = alphabet_init(&re->alphabet, p->sets, p->n_sets, e);
+    if (!status) {
+        put_expression(&expression, p, &re->alphabet);
+        status = compile(re, &expression, pattern, e);
+    }
+    pattern_deinit(p);
+    free(p);
+    buf_deinit(&expression);
+    if (status)
+        regex_free(re);
+    else
+        *out = re;
+    return status;
+}
+
+void regex_free(struct regex *re)
+{
+    if (!re)
+        return;
+    pcre2_code_free(re->code);
+    alphabet_deinit(&re->alphabet);
+    free(re);
+}
+
+/* --- matching -------------------------------------------------------------------------------------------------------
+ */
+
+void regex_run_init(struct regex_run *r, size_t total)
+{
+    *r = (struct regex_run){.deadline = clock_now() + SECONDS_MIN + (double)total / 1e6};
+    buf_init(&r->subject, SIZE_MAX - 1);
+}
+
+void regex_run_deinit(struct regex_run *r)
+{
+    pcre2_match_data_free(r->match);
+    pcre2_match_context_free(r->context);
+    buf_deinit(&r->subject);
+    r->match = r->context = NULL;
+}
+
+int regex_begin(struct regex_run *r, const struct regex *re, struct str text, struct error *e)
+{
+    buf_clear(&r->subject);
+    if (!r->match)
+        r->match = pcre2_match_data_create(1, NULL);
+    if (!r->context)
+        r->context = pcre2_match_context_create(NULL);
+    if (!r->match || !r->context || !buf_reserve(&r->subject, text.n))
+        return error_nomem(e, "matching a regular expression");
+    pcre2_set_match_limit(r->context, (uint32_t)MIN(STEPS_MIN + 8 * text.n, (size_t)UINT32_MAX));
+    pcre2_set_heap_limit(r->context, HEAP_KIB_MAX);
+    char *to = r->subject.p;
+    for (size_t i = 0; i < text.n;) {
+        uint32_t cp = (unsigned char)text.p[i];
+        int      len = cp < 0x80 ? 1 : utf8_decode(text.p + i, text.n - i, &cp);
+        i += (size_t)len;
+        *to++ = (char)alphabet_letter(&re->alphabet, cp);
+    }
+    r->subject.n = (size_t)(to - r->subject.p);
+    r->re = re;
+    r->text = text;
+    r->from = r->seen_char = r->seen_byte = 0;
+    r->last_end = (size_t)-1;
+    return 0;
+}
+
+/* The first match that begins at `from` or later, in characters. */
+static int search(struct regex_run *r, size_t from, bool *found, size_t *start, size_t *end, struct error *e)
+{
+    size_t n = r->subject.n, window = WINDOW_MIN;
+    for (; from <= n; from += window, window *= 2) {
+        int code = PCRE2_ERROR_JIT_STACKLIMIT;
+        if (r->n_searches++ % 16 == 0 && clock_now() > r->deadline)
+            return error_set(e, ERR_LIMIT, NULL, "the tokenizer's regular expression takes too long on this text");
+        pcre2_set_offset_limit(r->context, MIN(from + window - 1, n));
+        if (r->re->jit)
+            code = pcre2_jit_match(r->re->code, (PCRE2_SPTR)r->subject.p, n, from, 0, r->match, r->context);
+        if (code == PCRE2_ERROR_JIT_STACKLIMIT)
+            code = pcre2_match(r->re->code, (PCRE2_SPTR)r->subject.p, n, from, PCRE2_NO_JIT, r->match, r->context);
+        if (code >= 0) {
+            const PCRE2_SIZE *at = pcre2_get_ovector_pointer(r->match);
+            *start = at[0];
+            *end = at[1];
+            *found = true;
+            return 0;
+        }
+        if (code == PCRE2_ERROR_NOMEMORY)
+            return error_nomem(e, "matching a regular expression");
+        if (code != PCRE2_ERROR_NOMATCH)
+            return error_set(e, ERR_LIMIT, NULL,
+                             "the tokenizer's regular expression needs too many steps on this text (PCRE2 error %d)",
+                             code);
+    }
+    *found = false;
+    return 0;
+}
+
+/* The byte at which character `at` begins; the places asked for never go back. */
+static size_t byte_of(struct regex_run *r, size_t at)
+{
+    size_t i = r->seen_byte, left = at - r->seen_char;
+    if (r->subject.n == r->text.n)
+        return at;
+    while (left--)
+        for (i++; i < r->text.n && ((unsigned char)r->text.p[i] & 0xc0) == 0x80;)
+            i++;
+    r->seen_char = at;
+    r->seen_byte = i;
+    return i;
+}
+
+int regex_next(struct regex_run *r, bool *found, size_t *start, size_t *end, struct error *e)
+{
+    for (;;) {
+        size_t a = 0, b = 0;
+        int    status = search(r, r->from, found, &a, &b, e);
+        if (status || !*found)
+            return status;
+        if (a == b && b == r->last_end) {
+            r->from++;
+            continue;
+        }
+        r->from = r->last_end = b;
+        *start = byte_of(r, a);
+        *end = byte_of(r, b);
+        return 0;
+    }
+}

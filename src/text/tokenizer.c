@@ -1,0 +1,225 @@
+/* A tokenizer's life, its facts, and encoding: the order of the steps. See tokenizer.h. */
+#include "text/tokenizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "base/utf8.h"
+#include "text/tokenizer_int.h"
+
+#define ARENA_MAX ((size_t)256 << 20)
+#define TEXT_MAX ((size_t)INT32_MAX)
+
+bool ids_push(struct ids *ids, int32_t id)
+{
+    if (ids->n == ids->cap) {
+        size_t   cap = ids->cap ? ids->cap * 2 : 64;
+        int32_t *v = realloc(ids->v, cap * sizeof *v);
+        if (!v)
+            return false;
+        ids->v = v;
+        ids->cap = cap;
+    }
+    ids->v[ids->n++] = id;
+    return true;
+}
+
+void ids_deinit(struct ids *ids)
+{
+    free(ids->v);
+    *ids = (struct ids){0};
+}
+
+/* --- life -----------------------------------------------------------------------------------------------------------
+ */
+
+int tokenizer_load(struct tokenizer **out, const char *dir, const struct log *log, struct error *e)
+{
+    struct tokenizer *t = calloc(1, sizeof *t);
+    char             *path = NULL;
+    int               status;
+    *out = NULL;
+    if (!t)
+        return error_nomem(e, "a tokenizer");
+    arena_init(&t->arena, ARENA_MAX);
+    vocab_init(&t->vocab);
+    vocab_init(&t->added_index);
+    path = arena_printf(&t->arena, "%s/tokenizer.json", dir);
+    status = path ? tokenizer_read_file(t, path, log, e) : error_nomem(e, "a tokenizer");
+    if (!status)
+        status = tokenizer_read_config(t, dir, e);
+    if (status) {
+        tokenizer_free(t);
+        return status;
+    }
+    t->eos = t->special[SPECIAL_EOS].p ? tokenizer_find(t, t->special[SPECIAL_EOS]) : -1;
+    *out = t;
+    return 0;
+}
+
+void tokenizer_free(struct tokenizer *t)
+{
+    if (!t)
+        return;
+    vocab_deinit(&t->vocab);
+    vocab_deinit(&t->added_index);
+    added_deinit(&t->added);
+    normalizer_deinit(&t->normalizer);
+    pretok_deinit(&t->pretok);
+    bpe_deinit(&t->bpe);
+    postproc_deinit(&t->postproc);
+    arena_deinit(&t->arena);
+    free(t);
+}
+
+/* --- facts ----------------------------------------------------------------------------------------------------------
+ */
+
+int tokenizer_size(const struct tokenizer *t)
+{
+    return t->size;
+}
+
+bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
+{
+    const struct added_token *a = added_of(&t->added, id);
+    return a && a->special;
+}
+
+int32_t tokenizer_find(const struct tokenizer *t, struct str token)
+{
+    int32_t i = vocab_find(&t->added_index, token);
+    return i >= 0 ? t->added.v[i].id : vocab_find(&t->vocab, token);
+}
+
+struct str tokenizer_spelling(const struct tokenizer *t, int64_t id)
+{
+    const struct added_token *a = added_of(&t->added, id);
+    return a ? a->spelling : vocab_text(&t->vocab, id);
+}
+
+struct str tokenizer_token(const struct tokenizer *t, int32_t id)
+{
+    const struct added_token *a = added_of(&t->added, id);
+    return a ? a->content : vocab_text(&t->vocab, id);
+}
+
+int32_t tokenizer_eos(const struct tokenizer *t)
+{
+    return t->eos;
+}
+
+/* --- encoding -------------------------------------------------------------------------------------------------------
+ */
+
+struct encoder {
+    const struct tokenizer   *t;
+    unsigned                  flags;
+    struct ids               *out;
+    struct error             *e;
+    struct normalizer_scratch normal;
+    struct pretok_scratch     pretok;
+    struct finder_run         find;
+    struct bpe_scratch        bpe;
+};
+
+/* A normalized text between added tokens. first: it begins the whole input. */
+static int encode_plain(struct encoder *n, struct str text, bool first)
+{
+    int status = pretok_run(&n->t->pretok, text, first, &n->pretok, &n->find, n->e);
+    for (size_t i = 0; i < n->pretok.now.n && !status; i++) {
+        struct piece p = n->pretok.now.v[i];
+        status = bpe_encode(&n->t->bpe, (struct str){n->pretok.now.text.p + p.start, p.end - p.start},
+                            n->t->pretok.bytes, &n->bpe, n->out, n->e);
+    }
+    return status;
+}
+
+static int encode_token(struct encoder *n, const struct added_token *token)
+{
+    return ids_push(n->out, token->id) ? 0 : error_nomem(n->e, "token ids");
+}
+
+/* A raw text between added tokens of the raw kind: normalized, then searched for those of the other kind. */
+static int encode_raw(struct encoder *n, struct str raw, bool first)
+{
+    struct str                text, gap;
+    const struct added_token *token;
+    int                       status = normalizer_run(&n->t->normalizer, raw, &n->normal, &n->find, &text, n->e);
+    struct added_walk         walk = {&n->t->added.normalized, text, n->flags & TOKENIZE_PARSE_SPECIAL, 0, 0};
+    if (status || !n->t->added.normalized.n)
+        return status ? status : encode_plain(n, text, first);
+    while (!status && added_next(&walk, &gap, &token))
+        status = token ? encode_token(n, token) : encode_plain(n, gap, first && gap.p == text.p);
+    return status;
+}
+
+static int encode_text(struct encoder *n, struct str text)
+{
+    struct str                gap;
+    const struct added_token *token;
+    int                       status = 0;
+    struct added_walk         walk = {&n->t->added.raw, text, n->flags & TOKENIZE_PARSE_SPECIAL, 0, 0};
+    while (!status && added_next(&walk, &gap, &token))
+        status = token ? encode_token(n, token) : encode_raw(n, gap, gap.p == text.p);
+    return status;
+}
+
+/* Copies text with U+FFFD for each maximal invalid part. */
+static void put_valid(struct str text, struct buf *out)
+{
+    while (text.n) {
+        uint32_t cp;
+        size_t   n = utf8_valid_prefix(text.p, text.n);
+        buf_put(out, text.p, n);
+        if (n == text.n)
+            break;
+        int bad = utf8_decode(text.p + n, text.n - n, &cp);
+        n += bad < 0 ? (size_t)-bad : text.n - n;
+        buf_puts(out, "\xef\xbf\xbd");
+        text = (struct str){text.p + n, text.n - n};
+    }
+}
+
+static int push_all(struct ids *to, const struct ids *from, struct error *e)
+{
+    for (size_t i = 0; i < from->n; i++)
+        if (!ids_push(to, from->v[i]))
+            return error_nomem(e, "token ids");
+    return 0;
+}
+
+int tokenizer_encode(const struct tokenizer *t, struct str text, unsigned flags, struct ids *out, struct error *e)
+{
+    struct encoder n = {.t = t, .flags = flags, .out = out, .e = e};
+    size_t         before = out->n;
+    struct buf     valid;
+    int            status = 0;
+    if (text.n > TEXT_MAX)
+        return error_set(e, ERR_LIMIT, NULL, "a text of more than 2 GiB cannot be tokenized");
+    buf_init(&valid, 3 * TEXT_MAX);
+    normalizer_scratch_init(&n.normal);
+    pretok_scratch_init(&n.pretok);
+    regex_run_init(&n.find.regex, text.n);
+    if (utf8_valid_prefix(text.p, text.n) != text.n) {
+        put_valid(text, &valid);
+        text = buf_str(&valid);
+        if (valid.failed)
+            status = error_nomem(e, "a long text");
+    }
+    if (!status && (flags & TOKENIZE_ADD_SPECIAL))
+        status = push_all(out, &t->postproc.before, e);
+    if (!status)
+        status = encode_text(&n, text);
+    if (!status && (flags & TOKENIZE_ADD_SPECIAL))
+        status = push_all(out, &t->postproc.after, e);
+    if (status)
+        out->n = before;
+    buf_deinit(&valid);
+    normalizer_scratch_deinit(&n.normal);
+    pretok_scratch_deinit(&n.pretok);
+    regex_run_deinit(&n.find.regex);
+    bpe_scratch_deinit(&n.bpe);
+    return status;
+}

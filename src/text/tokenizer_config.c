@@ -1,0 +1,76 @@
+/* The texts of the named special tokens, from tokenizer_config.json and, for those that it lacks,
+ * special_tokens_map.json.
+ *
+ * Nothing else of these files concerns the tokenizer: which tokens exist and what is put around a text, tokenizer.json
+ * says. Numbers are read as reals, since model_max_length is often 10^30 written out. */
+#include <jansson.h>
+
+#include "base/file.h"
+#include "text/tokenizer_int.h"
+
+static const char *const names[SPECIAL_COUNT] = {"bos_token", "eos_token", "unk_token", "pad_token",
+                                                 "sep_token", "cls_token", "mask_token"};
+
+static int read_specials(struct tokenizer *t, const json_t *doc, const char *path, struct error *e)
+{
+    for (int i = 0; i < SPECIAL_COUNT; i++) {
+        const json_t *v = json_object_get(doc, names[i]);
+        if (t->special[i].p || !v || json_is_null(v))
+            continue;
+        if (json_is_object(v))
+            v = json_object_get(v, "content");
+        if (!json_is_string(v))
+            return error_set(e, ERR_FORMAT, names[i], "%s: %s is neither a string nor an object with \"content\"", path,
+                             names[i]);
+        size_t      n = json_string_length(v);
+        const char *copy = arena_strdup(&t->arena, json_string_value(v), n);
+        if (!copy)
+            return error_nomem(e, "a tokenizer");
+        t->special[i] = (struct str){copy, n};
+    }
+    return 0;
+}
+
+/* A file that is not there is fine. */
+static int read_one(struct tokenizer *t, const char *path, struct error *e)
+{
+    struct file_map f;
+    struct error    mine = {0};
+    json_error_t    why;
+    int             status = file_map_open(&f, path, &mine);
+    if (status) {
+        if (status != ERR_NOT_FOUND && e)
+            *e = mine;
+        return status == ERR_NOT_FOUND ? 0 : status;
+    }
+    json_t *doc = json_loadb(f.p, f.n, JSON_DECODE_INT_AS_REAL, &why);
+    if (!doc && json_error_code(&why) == json_error_out_of_memory)
+        status = error_nomem(e, path);
+    else if (!json_is_object(doc))
+        status =
+            error_set(e, ERR_FORMAT, NULL, "%s: not a JSON object%s%s", path, doc ? "" : ": ", doc ? "" : why.text);
+    else
+        status = read_specials(t, doc, path, e);
+    json_decref(doc);
+    file_map_close(&f);
+    return status;
+}
+
+int tokenizer_read_config(struct tokenizer *t, const char *dir, struct error *e)
+{
+    static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json"};
+    int                      status = 0;
+    for (int i = 0; i < 2 && !status; i++) {
+        const char *path = arena_printf(&t->arena, "%s/%s", dir, files[i]);
+        status = path ? read_one(t, path, e) : error_nomem(e, "a tokenizer");
+    }
+    return status;
+}
+
+struct str tokenizer_special_text(const struct tokenizer *t, const char *name)
+{
+    for (int i = 0; i < SPECIAL_COUNT; i++)
+        if (!strcmp(name, names[i]))
+            return t->special[i];
+    return (struct str){0};
+}

@@ -1,0 +1,41 @@
+/* What a loaded tokenizer consists of; for the files of src/text only. */
+#ifndef MLXCEL_TEXT_TOKENIZER_INT_H
+#define MLXCEL_TEXT_TOKENIZER_INT_H
+
+#include "base/arena.h"
+#include "text/added.h"
+#include "text/bpe.h"
+#include "text/decoder.h"
+#include "text/normalizer.h"
+#include "text/postproc.h"
+#include "text/pretok.h"
+#include "text/vocab.h"
+
+/* The special tokens that tokenizer_config.json names. */
+enum { SPECIAL_BOS, SPECIAL_EOS, SPECIAL_UNK, SPECIAL_PAD, SPECIAL_SEP, SPECIAL_CLS, SPECIAL_MASK, SPECIAL_COUNT };
+
+struct tokenizer {
+    struct arena      arena; /* the texts of the components */
+    struct vocab      vocab;
+    struct added      added;
+    struct vocab      added_index; /* contents of added tokens -> index in added.v */
+    struct normalizer normalizer;
+    struct pretok     pretok;
+    struct bpe        bpe;
+    struct postproc   postproc;
+    struct decoder    decoder;
+    struct str        special[SPECIAL_COUNT]; /* p NULL: not named */
+    int               size;
+    int32_t           eos;
+};
+
+/* The text of a token as decoders and the search in texts see it (an added token's may be normalized); p NULL if the id
+ * is unknown. */
+struct str tokenizer_spelling(const struct tokenizer *t, int64_t id);
+
+/* tokenizer_file.c: reads path into a zeroed tokenizer; t->special stays. */
+int tokenizer_read_file(struct tokenizer *t, const char *path, const struct log *log, struct error *e);
+/* tokenizer_config.c: fills t->special from the files of dir that exist. */
+int tokenizer_read_config(struct tokenizer *t, const char *dir, struct error *e);
+
+#endif

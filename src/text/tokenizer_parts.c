@@ -1,0 +1,133 @@
+/* Reading of the small components of tokenizer.json: normalizer, pre-tokenizer, post-processor, decoder, added tokens.
+ */
+#include <jansson.h>
+
+#include "text/tokenizer_load.h"
+
+/* --- added tokens ---------------------------------------------------------------------------------------------------
+ */
+
+/* The text that is looked for and decoded: normalized if the token is. */
+static int set_spelling(struct loader *l, struct added_token *a)
+{
+    struct normalizer_scratch s;
+    struct finder_run         find = {0};
+    struct str                out;
+    int                       status;
+    a->spelling = a->content;
+    if (!a->normalized || !l->t->normalizer.n)
+        return 0;
+    normalizer_scratch_init(&s);
+    regex_run_init(&find.regex, a->content.n);
+    status = normalizer_run(&l->t->normalizer, a->content, &s, &find, &out, l->e);
+    if (!status && !str_eq(out, a->content)) {
+        a->spelling = (struct str){arena_strdup(&l->t->arena, out.p, out.n), out.n};
+        if (!a->spelling.p)
+            status = loader_nomem(l);
+    }
+    regex_run_deinit(&find.regex);
+    normalizer_scratch_deinit(&s);
+    return status;
+}
+
+/* The reference gives a token the id that its text has in the vocabulary, else the next one after all others, whatever
+ * the file says; a file it wrote says the same. */
+static int put_added(struct loader *l, struct added_token *a, int64_t file_id, int32_t *next_id)
+{
+    struct added *table = &l->t->added;
+    if (file_id < 0 || file_id >= l->id_limit)
+        return error_set(l->e, ERR_LIMIT, NULL,
+                         "%s: added token " QUOTED " has id %lld; a file of this size may use ids from 0 to %lld",
+                         l->path, QUOTE(a->content), (long long)file_id, (long long)l->id_limit - 1);
+    if (a->content.n > ADDED_TEXT_MAX)
+        return error_set(l->e, ERR_LIMIT, NULL, "%s: added token " QUOTED "... is longer than %d bytes", l->path,
+                         QUOTE(a->content), ADDED_TEXT_MAX);
+    for (size_t i = 0; i < table->n; i++)
+        if (str_eq(table->v[i].content, a->content)) { /* the later entry's flags count */
+            a->id = table->v[i].id;
+            table->v[i] = *a;
+            return 0;
+        }
+    a->id = vocab_find(&l->t->vocab, a->content);
+    if (a->id < 0)
+        a->id = *next_id;
+    *next_id = MAX(*next_id, a->id + 1);
+    if (a->id != file_id)
+        log_warning(l->log, "%s: added token " QUOTED " has id %lld in the file but becomes %d", l->path,
+                    QUOTE(a->content), (long long)file_id, a->id);
+    return added_put(table, a) ? 0 : loader_nomem(l);
+}
+
+static int read_added(struct loader *l, const json_t *list)
+{
+    struct component c = {&l->t->arena, "added_tokens", l->e};
+    int32_t          next_id = (int32_t)l->t->vocab.count;
+    size_t           i;
+    json_t          *o;
+    int              status = 0;
+    if (!list || json_is_null(list))
+        return 0;
+    if (!json_is_array(list))
+        return loader_malformed(l, "\"added_tokens\" is not a list");
+    json_array_foreach((json_t *)list, i, o)
+    {
+        struct added_token a = {0};
+        int64_t            id = -1;
+        if ((status = field_text(&c, o, "content", &a.content)) != 0 || (status = field_int(&c, o, "id", &id)) != 0 ||
+            (status = field_bool(&c, o, "single_word", &a.single_word)) != 0 ||
+            (status = field_bool(&c, o, "lstrip", &a.lstrip)) != 0 ||
+            (status = field_bool(&c, o, "rstrip", &a.rstrip)) != 0 ||
+            (status = field_bool(&c, o, "special", &a.special)) != 0)
+            return error_prefix(l->e, "%s", l->path);
+        a.normalized = !a.special;
+        if ((status = field_bool(&c, o, "normalized", &a.normalized)) != 0)
+            return error_prefix(l->e, "%s", l->path);
+        if (!a.content.n)
+            continue;
+        if ((status = set_spelling(l, &a)) != 0 || (status = put_added(l, &a, id, &next_id)) != 0)
+            return status;
+    }
+    return 0;
+}
+
+/* --- components -----------------------------------------------------------------------------------------------------
+ */
+
+static int load_part(struct loader *l, enum part part, const json_t *o)
+{
+    struct component c = {&l->t->arena, loader_part_names[part], l->e};
+    int              status = 0;
+    switch (part) {
+    case ADDED_TOKENS:
+        return read_added(l, o);
+    case NORMALIZER:
+        status = normalizer_load(&l->t->normalizer, &c, o);
+        break;
+    case PRE_TOKENIZER:
+        status = pretok_load(&l->t->pretok, &c, o);
+        break;
+    case POST_PROCESSOR:
+        status = postproc_load(&l->t->postproc, &c, o);
+        break;
+    default:
+        status = decoder_load(&l->t->decoder, &c, o);
+    }
+    return status ? error_prefix(l->e, "%s", l->path) : 0;
+}
+
+int loader_read_part(struct loader *l, enum part part)
+{
+    json_error_t why;
+    json_t      *doc = NULL;
+    int          status;
+    if (l->parts[part].p) {
+        doc = json_loadb(l->parts[part].p, l->parts[part].n, JSON_DECODE_ANY, &why);
+        if (!doc && json_error_code(&why) == json_error_out_of_memory)
+            return loader_nomem(l);
+        if (!doc)
+            return error_set(l->e, ERR_FORMAT, NULL, "%s: \"%s\": %s", l->path, loader_part_names[part], why.text);
+    }
+    status = load_part(l, part, doc);
+    json_decref(doc);
+    return status;
+}

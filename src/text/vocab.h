@@ -1,0 +1,48 @@
+/* A table of token texts and their ids, found either way. Ids may have gaps. Filled first, then indexed, then
+ * read-only. */
+#ifndef MLXCEL_TEXT_VOCAB_H
+#define MLXCEL_TEXT_VOCAB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct vocab {
+    struct buf texts; /* all of them, one after the other */
+    struct vocab_entry {
+        uint32_t at, n; /* in texts; n = VOCAB_ABSENT: no such id */
+    } * by_id;
+    size_t size, cap; /* 1 + the greatest id; entries allocated */
+    size_t count;     /* ids that have a text */
+    struct vocab_slot {
+        uint32_t tag; /* high half of the text's hash */
+        int32_t  id;  /* -1: empty */
+    } * slots;
+    size_t mask;    /* number of slots - 1, a power of two - 1 */
+    size_t longest; /* bytes of the longest text */
+};
+#define VOCAB_ABSENT UINT32_MAX
+
+void vocab_init(struct vocab *v);
+void vocab_deinit(struct vocab *v);
+/* Records a text for an id >= 0 that has none yet. Memory grows with the greatest id. False when out of memory. */
+bool vocab_put(struct vocab *v, int32_t id, struct str text);
+/* Makes vocab_find work. False when out of memory. When two ids have the same text, *a and *b are set to them (the
+ * later one is found), else to -1. */
+bool    vocab_index(struct vocab *v, int32_t *a, int32_t *b);
+int32_t vocab_find(const struct vocab *v, struct str text); /* -1 if there is none */
+
+static inline bool vocab_has(const struct vocab *v, int64_t id)
+{
+    return id >= 0 && (uint64_t)id < v->size && v->by_id[id].n != VOCAB_ABSENT;
+}
+
+/* p = NULL when there is no such id. */
+static inline struct str vocab_text(const struct vocab *v, int64_t id)
+{
+    return vocab_has(v, id) ? (struct str){v->texts.p + v->by_id[id].at, v->by_id[id].n} : (struct str){0};
+}
+
+#endif
