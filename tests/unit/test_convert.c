@@ -1,0 +1,634 @@
+/* The GGUF import on tiny files made here: every stored value must come out exactly, in the model's order of rows; what
+ * cannot be imported is refused by name and leaves nothing behind. */
+#include <dirent.h>
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "../support/gguf_build.h"
+#include "base/file.h"
+#include "base/half.h"
+#include "base/rng.h"
+#include "convert/convert.h"
+#include "formats/safetensors.h"
+#include "quant/quant.h"
+
+enum { HIDDEN = 64, FF = 96, HEADS = 4, KV_HEADS = 2, HEAD = 16, VOCAB = 40, LAYERS = 2 };
+
+static char *dir;
+
+/* What a tiny model deviates in from the usual one. */
+struct tiny {
+    const char *arch, *pre;
+    uint32_t    weight_type, embedding_type;
+    float       scale; /* of the largest block */
+    bool        bias, untied, no_tokenizer, no_add_bos;
+    const char *skip, *extra; /* a tensor to leave out; one to add */
+    const char *scaling;      /* rope scaling type */
+    float       rope_factor;  /* of rope_freqs.weight */
+    const char *odd_key;
+};
+
+/* ---- making files ---- */
+
+static size_t row_bytes(uint32_t type, int cols)
+{
+    struct ggml_type_info info;
+    assert_true(ggml_type_info(type, &info));
+    return (size_t)(cols / info.block_elements * info.block_bytes);
+}
+
+/* Random rows of a type; scales are small, subnormal, negative, and once `scale`. */
+static void *random_rows(uint32_t type, int rows, int cols, uint64_t seed, float scale)
+{
+    static const float scales[] = {0.01f, -0.3f, 0x1p-24f, 3 * 0x1p-24f, 0, -0.0f, 1.5f};
+    size_t   bytes = row_bytes(type, cols) * (size_t)rows, block = row_bytes(type, type <= 1 || type == 30 ? cols : 32);
+    uint8_t *p = malloc(bytes);
+    for (size_t i = 0; i < bytes; i++)
+        p[i] = (uint8_t)(rng_uniform(seed, 0, i) * 256);
+    for (size_t at = 0, i = 0; at < bytes && type > 1 && type != 30; at += block, i++) {
+        uint16_t d = f32_to_f16(i == 5 && scale != 0 ? scale : scales[i % 7]), m = f32_to_f16(scales[(i + 3) % 7]);
+        memcpy(p + at, &d, 2);
+        if (type == GGML_Q4_1)
+            memcpy(p + at + 2, &m, 2);
+    }
+    for (size_t i = 0; i < bytes && type == GGML_F32; i += 4) {
+        float f = (float)rng_uniform(seed, 1, i) - 0.5f;
+        memcpy(p + i, &f, 4);
+    }
+    return p;
+}
+
+static void add(struct gguf_build *g, const struct tiny *t, const char *name, uint32_t type, int rows, int cols)
+{
+    uint64_t seed = 5381;
+    if (t->skip && strcmp(t->skip, name) == 0)
+        return;
+    for (const char *p = name; *p; p++)
+        seed = seed * 33 + (uint64_t)*p;
+    void *p = cols ? random_rows(type, rows, cols, seed, t->scale) : random_rows(GGML_F32, rows, 1, seed, 0);
+    gguf_build_tensor(g, name, cols ? type : (uint32_t)GGML_F32, (uint64_t)rows, (uint64_t)cols, p,
+                      cols ? row_bytes(type, cols) * (size_t)rows : (size_t)rows * 4);
+    free(p);
+}
+
+static void add_layers(struct gguf_build *g, const struct tiny *t)
+{
+    static const struct {
+        const char *name;
+        int         rows, cols;
+    } parts[] = {{"attn_norm.weight", HIDDEN, 0},
+                 {"ffn_norm.weight", HIDDEN, 0},
+                 {"attn_q.weight", HEADS * HEAD, HIDDEN},
+                 {"attn_k.weight", KV_HEADS * HEAD, HIDDEN},
+                 {"attn_v.weight", KV_HEADS * HEAD, HIDDEN},
+                 {"attn_output.weight", HIDDEN, HEADS * HEAD},
+                 {"ffn_gate.weight", FF, HIDDEN},
+                 {"ffn_up.weight", FF, HIDDEN},
+                 {"ffn_down.weight", HIDDEN, FF},
+                 {"attn_q.bias", HEADS * HEAD, 0},
+                 {"attn_k.bias", KV_HEADS * HEAD, 0},
+                 {"attn_v.bias", KV_HEADS * HEAD, 0},
+                 {"attn_output.bias", HIDDEN, 0},
+                 {"attn_q_norm.weight", HEAD, 0},
+                 {"attn_k_norm.weight", HEAD, 0}};
+    char name[64];
+    for (int n = 0; n < LAYERS; n++)
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+            bool bias = strstr(parts[i].name, ".bias"), norm = strstr(parts[i].name, "_norm") && parts[i].rows == HEAD;
+            if ((bias && !t->bias) || (norm && strcmp(t->arch, "qwen3") != 0) ||
+                (strcmp(parts[i].name, "attn_output.bias") == 0 && strcmp(t->arch, "qwen2") == 0))
+                continue;
+            snprintf(name, sizeof name, "blk.%d.%s", n, parts[i].name);
+            add(g, t, name, t->weight_type, parts[i].rows, parts[i].cols);
+        }
+}
+
+static void add_tokenizer(struct gguf_build *g, const struct tiny *t)
+{
+    static const char *const tokens[] = {"<|end|>", "<|bos|>",  "a",      "b",       "c",      "ab",
+                                         "abc",     "\xc4\xa0", "\"\\\n", "<think>", "[PAD10]"};
+    static const int32_t     types[] = {3, 3, 1, 1, 1, 1, 1, 1, 1, 4, 5};
+    static const char *const merges[] = {"a b", "ab c"};
+    gguf_build_str(g, "tokenizer.ggml.model", "gpt2");
+    gguf_build_str(g, "tokenizer.ggml.pre", t->pre ? t->pre : "smollm");
+    gguf_build_strs(g, "tokenizer.ggml.tokens", tokens, 11);
+    gguf_build_ints(g, "tokenizer.ggml.token_type", types, 11);
+    gguf_build_strs(g, "tokenizer.ggml.merges", merges, 2);
+    gguf_build_int(g, "tokenizer.ggml.bos_token_id", 1);
+    gguf_build_int(g, "tokenizer.ggml.eos_token_id", 0);
+    gguf_build_int(g, "tokenizer.ggml.eot_token_id", 9);
+    gguf_build_str(g, "tokenizer.chat_template", "{{ messages }}\n");
+}
+
+static void key_of(const struct tiny *t, const char *name, char out[64])
+{
+    snprintf(out, 64, "%s.%s", t->arch, name);
+}
+
+static void add_values(struct gguf_build *g, const struct tiny *t)
+{
+    static const struct {
+        const char *name;
+        uint32_t    value;
+    } ints[] = {{"block_count", LAYERS},       {"context_length", 512},         {"embedding_length", HIDDEN},
+                {"feed_forward_length", FF},   {"attention.head_count", HEADS}, {"attention.head_count_kv", KV_HEADS},
+                {"rope.dimension_count", HEAD}};
+    char key[64];
+    gguf_build_str(g, "general.architecture", t->arch);
+    for (size_t i = 0; i < sizeof ints / sizeof *ints; i++) {
+        key_of(t, ints[i].name, key);
+        gguf_build_int(g, key, ints[i].value);
+    }
+    key_of(t, "attention.layer_norm_rms_epsilon", key);
+    gguf_build_float(g, key, 1e-5f);
+    key_of(t, "rope.freq_base", key);
+    gguf_build_float(g, key, 500000);
+    if (t->scaling) {
+        key_of(t, "rope.scaling.type", key);
+        gguf_build_str(g, key, t->scaling);
+        key_of(t, "rope.scaling.factor", key);
+        gguf_build_float(g, key, 4);
+    }
+    if (t->odd_key)
+        gguf_build_int(g, t->odd_key, 7);
+}
+
+/* The factors that Llama 3.1's published rule gives for theta 500000, low 1, high 4, context 8192. */
+static void add_rope_factors(struct gguf_build *g, const struct tiny *t)
+{
+    float f[HEAD / 2];
+    for (int i = 0; i < HEAD / 2; i++) {
+        double wavelength = 2 * 3.14159265358979323846 / pow(500000, -2.0 * i / HEAD);
+        double smooth = (8192 / wavelength - 1) / 3;
+        f[i] = wavelength < 8192 / 4.0   ? 1
+               : wavelength > 8192 / 1.0 ? t->rope_factor
+                                         : (float)(1 / ((1 - smooth) / (double)t->rope_factor + smooth));
+    }
+    if (t->rope_factor < 0)
+        f[1] = 3;
+    gguf_build_tensor(g, "rope_freqs.weight", GGML_F32, HEAD / 2, 0, f, sizeof f);
+}
+
+static void make(const struct tiny *t, const char *name)
+{
+    struct gguf_build g;
+    gguf_build_init(&g);
+    add_values(&g, t);
+    if (!t->no_tokenizer)
+        add_tokenizer(&g, t);
+    add(&g, t, "token_embd.weight", t->embedding_type, VOCAB, HIDDEN);
+    add(&g, t, "output_norm.weight", GGML_F32, HIDDEN, 0);
+    if (t->untied)
+        add(&g, t, "output.weight", t->weight_type, VOCAB, HIDDEN);
+    add_layers(&g, t);
+    if (t->rope_factor != 0)
+        add_rope_factors(&g, t);
+    if (t->extra)
+        add(&g, t, t->extra, GGML_F32, HIDDEN, 0);
+    gguf_build_write(&g, dir, name);
+}
+
+/* ---- reading what came out ---- */
+
+struct result {
+    struct gguf       *g;
+    struct file_map    map;
+    struct safetensors s;
+    json_t            *config, *tokenizer;
+};
+
+static void convert(const struct tiny *t, struct result *r)
+{
+    char         in[PATH_MAX], out[PATH_MAX];
+    struct error e = {0};
+    make(t, "in.gguf");
+    snprintf(in, sizeof in, "%s/in.gguf", dir);
+    snprintf(out, sizeof out, "%s/out", dir);
+    if (convert_gguf(in, out, true, NULL, &e))
+        fail_msg("%s", e.msg);
+    assert_int_equal(gguf_open(&r->g, in, &e), 0);
+    assert_int_equal(file_map_open(&r->map, tmp_path(out, "model.safetensors"), &e), 0);
+    assert_int_equal(safetensors_parse(&r->s, r->map.p, r->map.n, "model.safetensors", &e), 0);
+    r->config = json_load_file(tmp_path(out, "config.json"), 0, NULL);
+    r->tokenizer = json_load_file(tmp_path(out, "tokenizer.json"), 0, NULL);
+    assert_non_null(r->config);
+}
+
+static void close_result(struct result *r)
+{
+    json_decref(r->config);
+    json_decref(r->tokenizer);
+    safetensors_deinit(&r->s);
+    file_map_close(&r->map);
+    gguf_close(r->g);
+}
+
+static const struct tensor_view *find(const struct result *r, const char *stem, const char *end)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s.%s", stem, end);
+    for (size_t i = 0; i < r->s.n; i++)
+        if (strcmp(r->s.tensors[i].name, name) == 0)
+            return &r->s.tensors[i];
+    return NULL;
+}
+
+/* One element of a GGUF tensor, by the format's definition. */
+static double element(const struct gguf_tensor *t, int row, int col)
+{
+    int            cols = t->n_dim == 2 ? (int)t->shape[1] : 1, j = col % 32;
+    const uint8_t *p = (const uint8_t *)t->data + (size_t)row * row_bytes(t->type, cols);
+    uint16_t       d, m;
+    float          f;
+    if (t->type == GGML_F32)
+        return (double)(memcpy(&f, p + col * 4, 4), f);
+    if (t->type == GGML_F16)
+        return (double)(memcpy(&d, p + col * 2, 2), f16_to_f32(d));
+    if (t->type == GGML_BF16)
+        return (double)(memcpy(&d, p + col * 2, 2), bf16_to_f32(d));
+    p += col / 32 * (int)row_bytes(t->type, 32);
+    memcpy(&d, p, 2);
+    memcpy(&m, p + 2, 2);
+    if (t->type == GGML_Q8_0)
+        return (double)f16_to_f32(d) * (int8_t)p[2 + j];
+    const uint8_t *q = p + (t->type == GGML_Q4_1 ? 4 : 2);
+    int            code = j < 16 ? q[j] & 15 : q[j - 16] >> 4;
+    return t->type == GGML_Q4_1 ? (double)f16_to_f32(d) * code + (double)f16_to_f32(m)
+                                : (double)f16_to_f32(d) * (code - 8);
+}
+
+/* One element of the converted parameter, in double: nothing is rounded on the way. */
+static double converted(const struct result *r, const char *stem, int row, int col, const char *end)
+{
+    const struct tensor_view *w = find(r, stem, end), *s = find(r, stem, "scales"), *b = find(r, stem, "biases");
+    assert_non_null(w);
+    int64_t cols = w->n_dim == 2 ? w->shape[1] : 1;
+    float   x, y;
+    if (w->dtype != DTYPE_U32) {
+        quant_widen(w->dtype, (const char *)w->data + (row * cols + col) * (int64_t)dtype_size(w->dtype), 1, &x);
+        return (double)x;
+    }
+    int            bits = (int)(cols / s->shape[1]);
+    size_t         at = (size_t)(row * s->shape[1] + col / 32) * dtype_size(s->dtype);
+    const uint8_t *codes = (const uint8_t *)w->data + row * cols * 4;
+    int            code = bits == 8 ? codes[col] : codes[col / 2] >> 4 * (col % 2) & 15;
+    quant_widen(s->dtype, (const char *)s->data + at, 1, &x);
+    quant_widen(b->dtype, (const char *)b->data + at, 1, &y);
+    return (double)x * code + (double)y;
+}
+
+/* Compares a whole parameter. heads > 0: model row (head, half, pair) stands in the file at (head, pair, half). */
+static void check_equal(const struct result *r, const char *from, const char *stem, const char *end, int heads)
+{
+    const struct gguf_tensor *t = gguf_tensor_find(r->g, from);
+    assert_non_null(t);
+    int rows = (int)t->shape[0], cols = t->n_dim == 2 ? (int)t->shape[1] : 1, n = heads ? heads : 1, size = rows / n;
+    for (int h = 0; h < n; h++)
+        for (int i = 0; i < size; i++) {
+            int file = heads ? h * size + i % (size / 2) * 2 + i / (size / 2) : i;
+            for (int c = 0; c < cols; c++) {
+                double want = element(t, file, c), got = converted(r, stem, h * size + i, c, end);
+                if (got != want && !(isnan(got) && isnan(want))) /* random float16 bits hold NaN */
+                    fail_msg("%s[%d][%d]: %g, not %g", stem, h * size + i, c, got, want);
+            }
+        }
+}
+
+static void check_weights(const struct result *r, bool llama, bool bias)
+{
+    check_equal(r, "token_embd.weight", "model.embed_tokens", "weight", 0);
+    check_equal(r, "output_norm.weight", "model.norm", "weight", 0);
+    check_equal(r, "blk.1.attn_q.weight", "model.layers.1.self_attn.q_proj", "weight", llama ? HEADS : 0);
+    check_equal(r, "blk.1.attn_k.weight", "model.layers.1.self_attn.k_proj", "weight", llama ? KV_HEADS : 0);
+    check_equal(r, "blk.0.attn_v.weight", "model.layers.0.self_attn.v_proj", "weight", 0);
+    check_equal(r, "blk.0.attn_output.weight", "model.layers.0.self_attn.o_proj", "weight", 0);
+    check_equal(r, "blk.0.ffn_gate.weight", "model.layers.0.mlp.gate_proj", "weight", 0);
+    check_equal(r, "blk.0.ffn_up.weight", "model.layers.0.mlp.up_proj", "weight", 0);
+    check_equal(r, "blk.1.ffn_down.weight", "model.layers.1.mlp.down_proj", "weight", 0);
+    check_equal(r, "blk.1.attn_norm.weight", "model.layers.1.input_layernorm", "weight", 0);
+    check_equal(r, "blk.1.ffn_norm.weight", "model.layers.1.post_attention_layernorm", "weight", 0);
+    if (bias) {
+        check_equal(r, "blk.0.attn_q.bias", "model.layers.0.self_attn.q_proj", "bias", llama ? HEADS : 0);
+        check_equal(r, "blk.0.attn_k.bias", "model.layers.0.self_attn.k_proj", "bias", llama ? KV_HEADS : 0);
+        check_equal(r, "blk.0.attn_v.bias", "model.layers.0.self_attn.v_proj", "bias", 0);
+    }
+}
+
+/* ---- tests ---- */
+
+static void every_type_is_exact(void **state)
+{
+    static const uint32_t types[] = {GGML_Q4_0, GGML_Q4_1, GGML_Q8_0, GGML_F16, GGML_F32, GGML_BF16};
+    (void)state;
+    for (size_t i = 0; i < 6; i++) {
+        struct tiny t = {.arch = "llama", .weight_type = types[i], .embedding_type = types[(i + 1) % 6], .bias = i % 2};
+        struct result r;
+        convert(&t, &r);
+        check_weights(&r, true, t.bias);
+        assert_null(find(&r, "lm_head", "weight"));
+        assert_true(json_is_true(json_object_get(r.config, "tie_word_embeddings")));
+        assert_true(json_is_true(json_object_get(r.config, "attention_bias")) == t.bias);
+        close_result(&r);
+    }
+}
+
+/* -128 d and -8 d beyond float16: those tensors alone get float32 scales and biases. */
+static void large_scales_stay_exact(void **state)
+{
+    static const struct {
+        uint32_t type;
+        float    scale;
+        bool     wide;
+    } rows[] = {{GGML_Q8_0, 511.75f, false},
+                {GGML_Q8_0, -512, true},
+                {GGML_Q4_0, 8188, false},
+                {GGML_Q4_0, 8192, true},
+                {GGML_Q4_1, 65504, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tiny t = {
+            .arch = "llama", .weight_type = rows[i].type, .embedding_type = GGML_Q4_1, .scale = rows[i].scale};
+        struct result r;
+        convert(&t, &r);
+        check_weights(&r, true, false);
+        enum dtype want = rows[i].wide ? DTYPE_F32 : DTYPE_F16;
+        assert_int_equal(find(&r, "model.layers.0.mlp.up_proj", "scales")->dtype, want);
+        assert_int_equal(find(&r, "model.layers.0.mlp.up_proj", "biases")->dtype, want);
+        close_result(&r);
+    }
+}
+
+static void other_architectures_keep_the_order(void **state)
+{
+    (void)state;
+    struct tiny   qwen2 = {.arch = "qwen2",
+                           .pre = "qwen2",
+                           .weight_type = GGML_Q8_0,
+                           .embedding_type = GGML_Q8_0,
+                           .bias = true,
+                           .untied = true};
+    struct tiny   qwen3 = {.arch = "qwen3", .pre = "qwen2", .weight_type = GGML_F16, .embedding_type = GGML_Q4_0};
+    struct result r;
+    convert(&qwen2, &r);
+    check_weights(&r, false, true);
+    check_equal(&r, "output.weight", "lm_head", "weight", 0);
+    assert_string_equal(json_string_value(json_object_get(r.config, "model_type")), "qwen2");
+    assert_true(json_is_false(json_object_get(r.config, "tie_word_embeddings")));
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(r.config, "quantization"), "bits")), 8);
+    close_result(&r);
+    convert(&qwen3, &r);
+    check_weights(&r, false, false);
+    check_equal(&r, "blk.1.attn_q_norm.weight", "model.layers.1.self_attn.q_norm", "weight", 0);
+    close_result(&r);
+}
+
+static void config_says_what_the_file_said(void **state)
+{
+    (void)state;
+    struct tiny   t = {.arch = "llama", .weight_type = GGML_Q4_1, .embedding_type = GGML_Q8_0, .rope_factor = 32};
+    struct result r;
+    convert(&t, &r);
+    json_t *c = r.config, *q = json_object_get(c, "quantization"), *rope = json_object_get(c, "rope_scaling");
+    static const struct {
+        const char *key;
+        int         value;
+    } ints[] = {{"hidden_size", HIDDEN},
+                {"intermediate_size", FF},
+                {"num_hidden_layers", LAYERS},
+                {"num_attention_heads", HEADS},
+                {"num_key_value_heads", KV_HEADS},
+                {"head_dim", HEAD},
+                {"vocab_size", VOCAB},
+                {"max_position_embeddings", 512},
+                {"bos_token_id", 1},
+                {"eos_token_id", 0}};
+    for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
+        assert_int_equal(json_integer_value(json_object_get(c, ints[i].key)), ints[i].value);
+    assert_true(json_real_value(json_object_get(c, "rms_norm_eps")) == 1e-5);
+    assert_true(json_number_value(json_object_get(c, "rope_theta")) == 500000);
+    assert_int_equal(json_integer_value(json_object_get(q, "bits")), 4);
+    assert_int_equal(json_integer_value(json_object_get(q, "group_size")), 32);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(q, "model.embed_tokens"), "bits")), 8);
+    assert_null(json_object_get(q, "model.layers.0.mlp.up_proj"));
+    assert_string_equal(json_string_value(json_object_get(rope, "rope_type")), "llama3");
+    assert_true(json_number_value(json_object_get(rope, "factor")) == 32);
+    assert_int_equal(json_integer_value(json_object_get(rope, "original_max_position_embeddings")), 8192);
+    json_t *g = json_load_file(tmp_path(dir, "out/generation_config.json"), 0, NULL);
+    assert_int_equal(json_array_size(json_object_get(g, "eos_token_id")), 2);
+    json_decref(g);
+    close_result(&r);
+    t = (struct tiny){.arch = "llama", .weight_type = GGML_F16, .embedding_type = GGML_F16, .scaling = "linear"};
+    convert(&t, &r);
+    assert_null(json_object_get(r.config, "quantization"));
+    rope = json_object_get(r.config, "rope_scaling");
+    assert_string_equal(json_string_value(json_object_get(rope, "rope_type")), "linear");
+    assert_true(json_number_value(json_object_get(rope, "factor")) == 4);
+    close_result(&r);
+}
+
+static void tokenizer_is_rebuilt(void **state)
+{
+    (void)state;
+    struct tiny   t = {.arch = "llama", .weight_type = GGML_Q4_1, .embedding_type = GGML_Q8_0};
+    struct result r;
+    convert(&t, &r);
+    json_t *model = json_object_get(r.tokenizer, "model"), *added = json_object_get(r.tokenizer, "added_tokens");
+    json_t *vocab = json_object_get(model, "vocab"), *merges = json_object_get(model, "merges");
+    assert_int_equal(json_object_size(vocab), 10); /* without the unused one */
+    assert_int_equal(json_integer_value(json_object_get(vocab, "\"\\\n")), 8);
+    assert_string_equal(json_string_value(json_array_get(json_array_get(merges, 1), 0)), "ab");
+    assert_int_equal(json_array_size(added), 3);
+    assert_true(json_is_true(json_object_get(json_array_get(added, 0), "special")));
+    assert_true(json_is_false(json_object_get(json_array_get(added, 2), "special")));
+    assert_string_equal(json_string_value(json_object_get(json_array_get(added, 2), "content")), "<think>");
+    assert_true(json_is_null(json_object_get(r.tokenizer, "post_processor")));
+    json_t *pre = json_array_get(json_object_get(json_object_get(r.tokenizer, "pre_tokenizer"), "pretokenizers"), 0);
+    assert_string_equal(json_string_value(json_object_get(pre, "type")), "Digits");
+    json_t *c = json_load_file(tmp_path(dir, "out/tokenizer_config.json"), 0, NULL);
+    assert_string_equal(json_string_value(json_object_get(c, "bos_token")), "<|bos|>");
+    assert_string_equal(json_string_value(json_object_get(c, "eos_token")), "<|end|>");
+    json_decref(c);
+    struct buf text;
+    buf_init(&text, 1000);
+    assert_int_equal(file_read(&text, tmp_path(dir, "out/chat_template.jinja"), NULL), 0);
+    assert_string_equal(buf_cstr(&text), "{{ messages }}\n");
+    buf_deinit(&text);
+    close_result(&r);
+    t.pre = "llama-bpe"; /* begins texts with bos unless the file says otherwise */
+    convert(&t, &r);
+    json_t *post = json_object_get(r.tokenizer, "post_processor");
+    assert_string_equal(json_string_value(json_object_get(post, "type")), "TemplateProcessing");
+    assert_int_equal(json_array_size(json_object_get(post, "single")), 2);
+    assert_true(json_is_true(json_object_get(json_object_get(r.tokenizer, "model"), "ignore_merges")));
+    close_result(&r);
+}
+
+/* The directory's entries but "." and ".."; what a failed run leaves behind counts. */
+static int entries(void)
+{
+    DIR *d = opendir(dir);
+    int  n = -2;
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+static void refused(struct tiny t, int code, const char *words)
+{
+    char         in[PATH_MAX], out[PATH_MAX];
+    struct error e = {0};
+    if (!t.arch)
+        t.arch = "llama";
+    if (!t.embedding_type)
+        t.embedding_type = GGML_Q8_0;
+    if (!t.weight_type)
+        t.weight_type = GGML_Q4_1;
+    make(&t, "bad.gguf");
+    snprintf(in, sizeof in, "%s/bad.gguf", dir);
+    snprintf(out, sizeof out, "%s/never", dir);
+    int before = entries(), got = convert_gguf(in, out, false, NULL, &e);
+    if (got != code || !strstr(e.msg, words))
+        fail_msg("%d '%s' lacks %d '%s'", got, e.msg, code, words);
+    assert_int_equal(entries(), before);
+}
+
+static void refusals_name_what_it_is(void **state)
+{
+    (void)state;
+    refused((struct tiny){.arch = "gemma3"}, ERR_UNSUPPORTED, "architecture 'gemma3'");
+    refused((struct tiny){.weight_type = GGML_Q5_0}, ERR_UNSUPPORTED, "tensor blk.0.attn_k.weight is of type Q5_0");
+    refused((struct tiny){.extra = "blk.0.ffn_gate_exps.weight"}, ERR_UNSUPPORTED,
+            "tensor blk.0.ffn_gate_exps.weight is none");
+    refused((struct tiny){.extra = "blk.2.attn_norm.weight"}, ERR_UNSUPPORTED, "tensor blk.2.attn_norm.weight is none");
+    refused((struct tiny){.extra = "blk.0.attn_q_norm.weight"}, ERR_UNSUPPORTED,
+            "blk.0.attn_q_norm.weight is none that a llama");
+    refused((struct tiny){.extra = "output.weight"}, ERR_MISFIT, "tensor output.weight is [64], [40, 64] is needed");
+    refused((struct tiny){.skip = "blk.1.ffn_up.weight"}, ERR_MISFIT, "tensor blk.1.ffn_up.weight is missing");
+    refused((struct tiny){.skip = "token_embd.weight"}, ERR_MISFIT, "token_embd.weight is missing");
+    refused((struct tiny){.arch = "qwen2"}, ERR_MISFIT, "tensor blk.0.attn_k.bias is missing");
+    refused((struct tiny){.scale = INFINITY}, ERR_FORMAT, "whose scale is not finite");
+    refused((struct tiny){.scaling = "yarn"}, ERR_UNSUPPORTED, "llama.rope.scaling.type is 'yarn'");
+    refused((struct tiny){.rope_factor = -1}, ERR_UNSUPPORTED, "rope_freqs.weight");
+    refused((struct tiny){.scaling = "linear", .rope_factor = 8}, ERR_UNSUPPORTED,
+            "together with tensor rope_freqs.weight");
+    refused((struct tiny){.pre = "klingon"}, ERR_UNSUPPORTED, "tokenizer.ggml.pre 'klingon' is not known");
+    refused((struct tiny){.odd_key = "llama.attention.value_length"}, ERR_UNSUPPORTED,
+            "llama.attention.value_length is 7");
+    refused((struct tiny){.odd_key = "llama.expert_count"}, ERR_UNSUPPORTED, "llama.expert_count is 7");
+    refused((struct tiny){.odd_key = "tokenizer.ggml.padding_token_id",
+                          .no_tokenizer = false,
+                          .skip = "output_norm.weight"},
+            ERR_MISFIT, "output_norm.weight is missing");
+}
+
+static void refused_tokenizer(const char *const *tokens, size_t n, const char *const *merges, size_t n_merges,
+                              const char *words)
+{
+    struct gguf_build g;
+    struct tiny       t = {.arch = "llama", .weight_type = GGML_Q4_1, .embedding_type = GGML_Q8_0};
+    char              in[PATH_MAX], out[PATH_MAX];
+    struct error      e = {0};
+    gguf_build_init(&g);
+    add_values(&g, &t);
+    gguf_build_str(&g, "tokenizer.ggml.model", "gpt2");
+    gguf_build_str(&g, "tokenizer.ggml.pre", "gpt-2");
+    gguf_build_strs(&g, "tokenizer.ggml.tokens", tokens, n);
+    gguf_build_strs(&g, "tokenizer.ggml.merges", merges, n_merges);
+    gguf_build_int(&g, "tokenizer.ggml.bos_token_id", 2);
+    add(&g, &t, "token_embd.weight", t.embedding_type, VOCAB, HIDDEN);
+    add(&g, &t, "output_norm.weight", GGML_F32, HIDDEN, 0);
+    add_layers(&g, &t);
+    gguf_build_write(&g, dir, "bad.gguf");
+    snprintf(in, sizeof in, "%s/bad.gguf", dir);
+    snprintf(out, sizeof out, "%s/never", dir);
+    int before = entries(), got = convert_gguf(in, out, false, NULL, &e);
+    if (!got || !strstr(e.msg, words))
+        fail_msg("%d '%s' lacks '%s'", got, e.msg, words);
+    assert_int_equal(entries(), before);
+}
+
+static void hostile_tokenizers(void **state)
+{
+    const char *many[VOCAB + 1];
+    char        names[VOCAB + 1][8];
+    (void)state;
+    for (int i = 0; i <= VOCAB; i++) {
+        snprintf(names[i], sizeof names[i], "t%d", i);
+        many[i] = names[i];
+    }
+    refused_tokenizer(many, VOCAB + 1, NULL, 0, "tokenizer.ggml.tokens has 41 elements, the embedding 40 rows");
+    refused_tokenizer((const char *[]){"a", "b", "a"}, 3, NULL, 0, "element 2 of tokenizer.ggml.tokens occurs twice");
+    refused_tokenizer((const char *[]){"a", "\xff", "c"}, 3, NULL, 0,
+                      "element 1 of tokenizer.ggml.tokens is not UTF-8");
+    const char *tokens[] = {"a", "b", "ab"};
+    refused_tokenizer(tokens, 3, (const char *[]){"a b", "ab"}, 2, "element 1 of tokenizer.ggml.merges");
+    refused_tokenizer(tokens, 3, (const char *[]){"b a"}, 1, "element 0 of tokenizer.ggml.merges");
+    refused_tokenizer(tokens, 3, (const char *[]){""}, 1, "element 0 of tokenizer.ggml.merges");
+    refused_tokenizer(tokens, 2, NULL, 0, "tokenizer.ggml.bos_token_id");
+}
+
+static void output_appears_whole(void **state)
+{
+    char         in[PATH_MAX], out[PATH_MAX], other[PATH_MAX];
+    struct error e = {0};
+    struct stat  before, after;
+    struct tiny  t = {.arch = "llama", .weight_type = GGML_Q4_1, .embedding_type = GGML_Q8_0, .no_tokenizer = true};
+    (void)state;
+    make(&t, "in.gguf");
+    snprintf(in, sizeof in, "%s/in.gguf", dir);
+    snprintf(out, sizeof out, "%s/whole/", dir); /* a slash at the end is fine */
+    snprintf(other, sizeof other, "%s/other", dir);
+    assert_int_equal(convert_gguf(in, out, false, NULL, &e), 0);
+    assert_int_equal(stat(tmp_path(dir, "whole/config.json"), &before), 0);
+    assert_int_not_equal(stat(tmp_path(dir, "whole/tokenizer.json"), &after), 0);
+    assert_int_equal(convert_gguf(in, out, false, NULL, &e), ERR_INVALID);
+    assert_non_null(strstr(e.msg, "--force"));
+    assert_int_equal(convert_gguf(in, out, true, NULL, &e), 0);
+    assert_int_equal(stat(tmp_path(dir, "whole/config.json"), &after), 0);
+    assert_int_not_equal(before.st_ino, after.st_ino);
+    mkdir(other, 0755); /* --force does not remove what is no model */
+    assert_int_equal(convert_gguf(in, other, false, NULL, &e), ERR_INVALID);
+    tmp_puts(other, "letter.txt", "dear");
+    assert_int_equal(convert_gguf(in, other, true, NULL, &e), ERR_INVALID);
+    assert_int_equal(stat(tmp_path(other, "letter.txt"), &after), 0);
+    assert_int_equal(convert_gguf(tmp_path(dir, "none.gguf"), "x", false, NULL, &e), ERR_NOT_FOUND);
+    snprintf(other, sizeof other, "%s/none/out", dir);
+    assert_int_equal(convert_gguf(in, other, false, NULL, &e), ERR_NOT_FOUND);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    dir = tmp_make();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    tmp_remove(dir);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_type_is_exact),
+        cmocka_unit_test(large_scales_stay_exact),
+        cmocka_unit_test(other_architectures_keep_the_order),
+        cmocka_unit_test(config_says_what_the_file_said),
+        cmocka_unit_test(tokenizer_is_rebuilt),
+        cmocka_unit_test(refusals_name_what_it_is),
+        cmocka_unit_test(hostile_tokenizers),
+        cmocka_unit_test(output_appears_whole),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
