@@ -591,7 +591,9 @@ static void output_appears_whole(void **state)
     assert_int_not_equal(stat(tmp_path(dir, "whole/tokenizer.json"), &after), 0);
     assert_int_equal(convert_gguf(in, out, false, NULL, &e), ERR_INVALID);
     assert_non_null(strstr(e.msg, "--force"));
+    int n = entries();
     assert_int_equal(convert_gguf(in, out, true, NULL, &e), 0);
+    assert_int_equal(entries(), n); /* the replaced one is gone */
     assert_int_equal(stat(tmp_path(dir, "whole/config.json"), &after), 0);
     assert_int_not_equal(before.st_ino, after.st_ino);
     mkdir(other, 0755); /* --force does not remove what is no model */
