@@ -90,7 +90,7 @@ static void span_compute(const struct job *j, struct worker *w, const struct row
     int64_t            key = MAX(span * KV_SPAN, first_key(a, rows->pos0) / KV_TILE * KV_TILE);
     int64_t            end = MIN((span + 1) * KV_SPAN, rows->pos0 + rows->n_row);
     size_t             n = (size_t)KV_TILE * a->head_dim;
-    bool               widen = a->kv.elem_size == 2 && b->n > j->cpu->attn->rows;
+    bool               widen = a->kv.elem_size == 2 && b->n > j->cpu->attn->direct_rows;
     for (int i = 0; i < b->n; i++) {
         b->m[i] = -FLT_MAX;
         b->l[i] = 0;
@@ -278,7 +278,7 @@ static void cpu_attention(struct run *r, const struct attn *a, struct tensor q, 
     struct job  j = {.cpu = c, .step = r->step, .a = a, .scratch = c->attn_scratch, .q = q, .y = y};
     int         threads = pool_size(c->pool);
     j.group = a->n_head / a->n_kv_head;
-    int     most = MAX(1, j.scratch->row_cap / j.group), least = (c->attn->rows + j.group - 1) / j.group;
+    int     most = MAX(1, j.scratch->row_cap / j.group), least = (c->attn->direct_rows + j.group - 1) / j.group;
     int64_t even = (int64_t)r->step->n_row * a->n_kv_head / ((int64_t)ITEMS_PER_THREAD * threads);
     int64_t work = blocks_make(&j, (int)MIN(most, MAX(least, even)));
     bool    serial = work < SERIAL_MAX;

@@ -38,8 +38,8 @@ struct attn_block {
 };
 
 struct attn_fns {
-    /* Rows per register block: with more rows than this it pays to convert a tile to float32 first. */
-    int rows;
+    /* With more rows than this it pays to convert a tile to float32 first; with fewer, reading it directly. */
+    int direct_rows;
     /* Adds one tile to the block; K and V as kv.h lays them, elements of elem_size bytes. */
     void (*tile)(struct attn_block *b, const void *k, const void *v, int elem_size);
     /* Merges (m, l, o) of a span into (M, L, O). */

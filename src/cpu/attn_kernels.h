@@ -2,7 +2,7 @@
  *
  * Both products are register blocks of R rows by W vectors: lanes are keys in the scores and features in the outputs;
  * each accumulator is one chain. R and W are compile-time constants of the inlined bodies, chosen so that the block
- * fills the registers: TILE_R rows at once, and for fewer rows wider vectors.
+ * fills the registers: at most TILE_R rows at once, and for fewer rows wider vectors.
  */
 #ifndef MLXCEL_CPU_ATTN_KERNELS_H
 #define MLXCEL_CPU_ATTN_KERNELS_H
@@ -17,7 +17,7 @@
 #define TILE_W(r) 4
 #elif VEC_REGISTERS >= 8
 #define TILE_R 6
-#define TILE_W(r) ((r) == 1 ? 4 : (r) <= 3 ? 2 : 1)
+#define TILE_W(r) ((r) <= 2 ? 4 / (r) : (r) == 3 ? 2 : 1)
 #else
 #define TILE_R 1
 #define TILE_W(r) 1
@@ -103,30 +103,45 @@ VEC_INLINE void values_block(const struct attn_block *b, int r0, const void *v, 
         values_chunk(b, r0, v, elem_size, lo, hi, f, dim - f, R, 1);
 }
 
-/* The weights of row i from its scores; rescales its sum and output to the new maximum. */
-static void softmax_row(const struct attn_block *b, int i)
+/* The weights of row i from its scores; rescales its sum and output to the new maximum. Whole: all keys are the row's.
+ */
+VEC_INLINE void softmax_row(const struct attn_block *b, int i, bool whole)
 {
     float *s = b->s + i * KV_TILE, *o = b->o + (int64_t)i * b->head_dim;
-    int    lo = b->lo[i], hi = b->hi[i];
-    vf     max = vf_set1(b->m[i]), none = vf_set1(-FLT_MAX), p[KV_TILE / VEC_LANES];
-    for (int w = 0; w < KV_TILE / VEC_LANES; w++) {
+    int    lo = b->lo[i], hi = b->hi[i], f = 0;
+    vf     max = vf_set1(b->m[i]), none = vf_set1(-FLT_MAX), zero = vf_set1(0), p[KV_TILE / VEC_LANES];
+    UNROLL for (int w = 0; w < KV_TILE / VEC_LANES; w++)
+    {
         p[w] = vf_load(s + w * VEC_LANES);
-        max = vf_max(max, vf_keep(p[w], lo - w * VEC_LANES, hi - w * VEC_LANES, none));
+        max = vf_max(max, whole ? p[w] : vf_keep(p[w], lo - w * VEC_LANES, hi - w * VEC_LANES, none));
     }
     float m = vf_max_lane(max), a = math_exp(b->m[i] - m);
-    for (int w = 0; w < KV_TILE / VEC_LANES; w++) {
-        p[w] = vf_keep(vf_exp(vf_sub(p[w], vf_set1(m))), lo - w * VEC_LANES, hi - w * VEC_LANES, vf_set1(0));
+    UNROLL for (int w = 0; w < KV_TILE / VEC_LANES; w++)
+    {
+        p[w] = vf_exp(vf_sub(p[w], vf_set1(m)));
+        if (!whole)
+            p[w] = vf_keep(p[w], lo - w * VEC_LANES, hi - w * VEC_LANES, zero);
         vf_store(s + w * VEC_LANES, p[w]);
     }
     b->l[i] = fmaf(b->l[i], a, vf_sum(vf_add(vf_add(p[0], p[1]), vf_add(p[2], p[3]))));
     b->m[i] = m;
     if (a == 1)
         return;
-    int f = 0;
     for (; f + VEC_LANES <= b->head_dim; f += VEC_LANES)
         vf_store(o + f, vf_mul(vf_load(o + f), vf_set1(a)));
     for (; f < b->head_dim; f++)
         o[f] *= a;
+}
+
+/* What a tile does to the weights of rows [r0, r0 + n). */
+static void softmax_rows(const struct attn_block *b, int r0, int n)
+{
+    for (int r = r0; r < r0 + n; r++) {
+        if (b->lo[r] == 0 && b->hi[r] == KV_TILE)
+            softmax_row(b, r, true);
+        else if (b->lo[r] < b->hi[r])
+            softmax_row(b, r, false);
+    }
 }
 
 /* One register block of rows. Their keys differ at the edges of the causal mask and of the window: the keys that all
@@ -142,9 +157,7 @@ VEC_INLINE void tile_rows(const struct attn_block *b, int r0, const void *k, con
     if (!any)
         return;
     scores_block(b, r0, k, elem_size, R);
-    for (int r = r0; r < r0 + R; r++)
-        if (b->lo[r] < b->hi[r])
-            softmax_row(b, r);
+    softmax_rows(b, r0, R);
     if (lo >= hi)
         lo = hi = KV_TILE;
     for (int r = r0; R > 1 && r < r0 + R; r++)
@@ -156,15 +169,22 @@ VEC_INLINE void tile_rows(const struct attn_block *b, int r0, const void *k, con
 
 VEC_INLINE void tile_all(const struct attn_block *b, const void *k, const void *v, int elem_size)
 {
-    int r = 0;
-    for (; r + TILE_R <= b->n; r += TILE_R)
-        tile_rows(b, r, k, v, elem_size, TILE_R);
+    for (int r = 0, n; r < b->n; r += n) {
+        n = b->n - r;
 #if TILE_R > 1
-    for (; r + 3 <= b->n; r += 3)
-        tile_rows(b, r, k, v, elem_size, 3);
-    for (; r < b->n; r++)
-        tile_rows(b, r, k, v, elem_size, 1);
+        n = n == 7 || n == 8 ? 4 : n >= 6 ? 6 : n == 5 ? 3 : n; /* 8 is 4 + 4, 7 is 4 + 3, 5 is 3 + 2 */
+        if (n == 6)
+            tile_rows(b, r, k, v, elem_size, 6);
+        else if (n == 4)
+            tile_rows(b, r, k, v, elem_size, 4);
+        else if (n == 3)
+            tile_rows(b, r, k, v, elem_size, 3);
+        else if (n == 2)
+            tile_rows(b, r, k, v, elem_size, 2);
+        else
 #endif
+            tile_rows(b, r, k, v, elem_size, n = 1);
+    }
 }
 
 static void tile(struct attn_block *b, const void *k, const void *v, int elem_size)
