@@ -129,11 +129,14 @@ static bool accepts(const struct added_walk *w, const struct added_token *t, siz
     return !word_before && !(class_after(w->text, end) & UNICODE_WORD);
 }
 
-/* Widens a match over the white space that the token swallows, to the left not beyond what was given out. */
+/* Widens a match over the white space that the token swallows, to the left not beyond what was given out. A token that
+ * widens to the left gives up what was given out already, which may leave nothing of it. */
 static void widen(const struct added_walk *w, const struct added_token *t, size_t *start, size_t *end)
 {
     while (t->lstrip && *start > w->done && (class_after(w->text, previous(w->text, *start)) & UNICODE_SPACE))
         *start = previous(w->text, *start);
+    if (t->lstrip)
+        *start = MAX(*start, w->done);
     while (t->rstrip && (class_after(w->text, *end) & UNICODE_SPACE)) {
         uint32_t cp;
         *end += (size_t)utf8_decode(w->text.p + *end, w->text.n - *end, &cp);
@@ -154,10 +157,14 @@ bool added_next(struct added_walk *w, struct str *gap, const struct added_token 
             continue;
         size_t start = w->from, end = start + t->spelling.n;
         if (!accepts(w, t, start, end)) {
-            w->from = end - 1;
+            w->from += t->spelling.n - 1;
             continue;
         }
         widen(w, t, &start, &end);
+        if (start >= end) { /* swallowed whole by the token before, see widen */
+            w->from += t->spelling.n - 1;
+            continue;
+        }
         if (start > w->done) {
             *gap = (struct str){w->text.p + w->done, start - w->done};
             w->done = start; /* the token is found again by the next call */

@@ -2,8 +2,7 @@
  *
  * NFC, which stands in most files and nearly always changes nothing, looks only at stretches around characters that the
  * table of unicode.h marks as unsafe: a safe character is a border, since nothing before it can change because of it.
- * The forms are utf8proc's; they differ from the reference's in a few characters that only one of their Unicode
- * versions has.
+ * The forms are utf8proc's, cut down to the reference's older tables. Letter case is utf8proc's.
  */
 #include "text/normalizer.h"
 
@@ -13,6 +12,7 @@
 
 #include "base/num.h"
 #include "base/utf8.h"
+#include "text/charset.h"
 #include "text/unicode.h"
 
 enum kind { NFC, NFD, NFKC, NFKD, LOWERCASE, REPLACE, PREPEND, STRIP };
@@ -85,8 +85,34 @@ void normalizer_scratch_deinit(struct normalizer_scratch *s)
     buf_deinit(&s->b);
 }
 
-/* Appends a normal form of text. */
-static int put_form(struct str text, enum kind kind, struct buf *out, struct error *e)
+/* Characters that the reference's tables of normal forms (Unicode 9) do not have: it leaves them as they are and takes
+ * them as a border, and so must we, whatever the library knows. */
+static const struct char_range newer[] = {
+    {0x7fd, 0x7fd},     {0x897, 0x89f},     {0x8ca, 0x8d3},     {0x9fe, 0x9fe},     {0xc3c, 0xc3c},
+    {0xd3b, 0xd3c},     {0xeba, 0xeba},     {0x1715, 0x1715},   {0x1abf, 0x1ace},   {0x1df6, 0x1dfa},
+    {0x32ff, 0x32ff},   {0xa7f2, 0xa7f4},   {0xa82c, 0xa82c},   {0xab69, 0xab69},   {0x105c0, 0x105ff},
+    {0x10781, 0x107ba}, {0x10d24, 0x10d27}, {0x10d69, 0x10d6d}, {0x10eab, 0x10eac}, {0x10efd, 0x10eff},
+    {0x10f46, 0x10f50}, {0x10f82, 0x10f85}, {0x11070, 0x11070}, {0x1133b, 0x1133b}, {0x11382, 0x113d0},
+    {0x1145e, 0x1145e}, {0x11839, 0x1183a}, {0x11930, 0x11930}, {0x11938, 0x11943}, {0x119e0, 0x119e0},
+    {0x11a34, 0x11a34}, {0x11a47, 0x11a47}, {0x11a99, 0x11a99}, {0x11d42, 0x11d45}, {0x11d97, 0x11d97},
+    {0x11f41, 0x11f42}, {0x1611e, 0x1612f}, {0x16d63, 0x16d6a}, {0x16ff0, 0x16ff1}, {0x1ccd6, 0x1ccf9},
+    {0x1e030, 0x1e06d}, {0x1e08f, 0x1e08f}, {0x1e130, 0x1e136}, {0x1e2ae, 0x1e2ae}, {0x1e2ec, 0x1e2ef},
+    {0x1e4ec, 0x1e4ef}, {0x1e5ee, 0x1e5ef}, {0x1f16c, 0x1f16c}, {0x1fbf0, 0x1fbf9}};
+
+static bool is_newer(uint32_t cp)
+{
+    size_t lo = 0, hi = ARRAY_LEN(newer);
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (newer[mid].hi < cp)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < ARRAY_LEN(newer) && newer[lo].lo <= cp;
+}
+
+static int map(struct str text, enum kind kind, struct buf *out, struct error *e)
 {
     static const int  options[] = {UTF8PROC_COMPOSE, UTF8PROC_DECOMPOSE, UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
                                    UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT};
@@ -100,6 +126,24 @@ static int put_form(struct str text, enum kind kind, struct buf *out, struct err
     buf_put(out, form, (size_t)n);
     free(form);
     return 0;
+}
+
+/* Appends a normal form of text. */
+static int put_form(struct str text, enum kind kind, struct buf *out, struct error *e)
+{
+    size_t done = 0, len;
+    int    status = 0;
+    for (size_t i = 0; i < text.n && !status; i += len) {
+        uint32_t cp = 0;
+        len = (size_t)utf8_decode(text.p + i, text.n - i, &cp);
+        if (!is_newer(cp))
+            continue;
+        if (i > done)
+            status = map((struct str){text.p + done, i - done}, kind, out, e);
+        buf_put(out, text.p + i, len);
+        done = i + len;
+    }
+    return status || done == text.n ? status : map((struct str){text.p + done, text.n - done}, kind, out, e);
 }
 
 static bool ascii(struct str s)
