@@ -1,8 +1,8 @@
 """The variants of make_arch_fixtures.py: one table, and how a configuration is given to the reference.
 
 A variant has a name, the type of its floating tensors ("F32", "F16", "BF16"; scales and biases of quantized tensors
-have it too), a config.json, and where wanted: n (tokens of the prompt), shards, window (the sliding window as trained,
-for the reference), extra (tensors that a loader must ignore, name -> shape).
+have it too), a config.json, and where wanted: n (tokens of the prompt), shards, windows (each layer's sliding window as
+trained, 0 for none, for the reference), extra (tensors that a loader must ignore, name -> shape).
 
 Every combination of bits and group size occurs, every width with every type of scales, both spellings of rope and
 dtype, and the fields that real files leave out or set to null.
@@ -112,14 +112,20 @@ VARIANTS = [
             scaling={"factor": 2.5, "rope_type": "linear"}),
     variant("mistral-bf16", "BF16", 60, 4, 2, 77, theta=1000000.0, fields={"head_dim": 18, "sliding_window": None}),
     variant("mistral-wide-f32", "F32", 60, 6, 2, 77, layers=2, fields={"sliding_window": 4096}),
-    variant("mistral-window-f32", "F32", 60, 6, 2, 77, fields={"sliding_window": 9}, window=9, n=70),
+    variant("mistral-window-bf16", "BF16", 60, 6, 2, 77, fields={"sliding_window": 9}, windows=[9, 9, 9], n=70),
     variant("qwen2-tied-bf16", "BF16", 60, 6, 2, 77, tied=True, theta=1000000.0, fields=QWEN),
     variant("qwen2-untied-f16", "F16", 60, 6, 1, 77, new=True, theta=1000000.0,
             fields={**FULL3, **QWEN, "sliding_window": None}),
+    variant("qwen2-window-f16", "F16", 60, 6, 2, 77, tied=True, theta=1000000.0, windows=[0, 0, 11], n=70,
+            fields={"max_window_layers": 2, "sliding_window": 11, "use_sliding_window": True}),
     variant("qwen3-tied-f32", "F32", 52, 6, 2, 77, tied=True, theta=1000000.0,
             fields={**QWEN, "attention_bias": False, "head_dim": 10, "sliding_window": None}),
     variant("qwen3-untied-bf16", "BF16", 60, 5, 1, 77, new=True, theta=1000000.0,
             fields={**FULL3, "attention_bias": False, "head_dim": 14, "use_sliding_window": False}),
+    variant("qwen3-window-bf16", "BF16", 60, 6, 2, 77, new=True, tied=True, theta=1000000.0, windows=[8, 0, 8], n=70,
+            fields={"attention_bias": False, "head_dim": 10, "max_window_layers": 28, "sliding_window": 8,
+                    "use_sliding_window": True,
+                    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}),
     # Quantized, one width throughout.
     variant("llama-q4-g32-f16", "F16", 96, 6, 2, 160, tied=True, fields=LLAMA, quantization=affine(4, 32)),
     variant("llama-q4-g64-f32", "F32", 64, 4, 2, 128, fields=LLAMA, quantization=affine(4, 64)),

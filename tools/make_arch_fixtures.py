@@ -12,8 +12,9 @@ The reference takes its configuration from `reference_config`, not from config.j
 models as trained in places, and the model decides what is right:
   - mlx-lm's llama (also used for mistral) and qwen2 do not read `rope_parameters`, the spelling of transformers 5:
     theta would silently be the default. The reference is always given rope_theta and rope_scaling.
-  - mlx-lm's llama uses `layer_types` but ignores a bare `sliding_window` (Mistral v0.1). transformers masks keys at a
-    distance of `sliding_window` and more in every layer; the expectation is made with that mask.
+  - mlx-lm ignores the sliding windows of these families: a bare `sliding_window` (Mistral v0.1, every layer),
+    `use_sliding_window` (Qwen, the layers from max_window_layers on, or as `layer_types` says). transformers masks keys
+    at a distance of `sliding_window` and more; the expectation is made with those masks.
   - mlx-lm takes an absent tie_word_embeddings as true for llama and qwen2; transformers takes it as false. No variant
     depends on mlx-lm's default: when the field is absent, the checkpoint has an lm_head, and the head is untied.
 
@@ -29,7 +30,6 @@ from pathlib import Path
 
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
-from mlx_lm.models import llama as mlx_llama
 from mlx_lm.models.base import create_causal_mask
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import _get_classes, load_model
@@ -109,23 +109,30 @@ def write_checkpoint(path, v, config, tensors):
     (path / "model.safetensors.index.json").write_text(json.dumps(index, indent=4) + "\n")
 
 
+class Windowed:
+    """A layer of mlx-lm that gets its own mask: query i sees keys j <= i with i - j < window (all if window is 0)."""
+
+    def __init__(self, layer, window):
+        self.layer, self.window = layer, window
+
+    def __call__(self, x, mask=None, cache=None):
+        mask = create_causal_mask(x.shape[1], cache.offset, window_size=self.window or None)
+        return self.layer(x, mask, cache)
+
+    def __getattr__(self, name):
+        return getattr(self.layer, name)
+
+
 @contextmanager
-def window_as_trained(window):
-    """Gives mlx-lm's llama the sliding window that transformers applies and mlx-lm leaves out."""
-    if not window:
-        yield
-        return
-    plain = mlx_llama.create_attention_mask
-
-    def windowed(h, cache=None, **_):
-        offset = cache.offset if cache is not None else 0
-        return create_causal_mask(h.shape[1], offset, window_size=window)
-
-    mlx_llama.create_attention_mask = windowed
+def windows_as_trained(model, windows):
+    """Gives the model the sliding windows that transformers applies and mlx-lm leaves out."""
+    layers = model.model.layers
+    if windows:
+        model.model.layers = [Windowed(layer, w) for layer, w in zip(layers, windows, strict=True)]
     try:
         yield
     finally:
-        mlx_llama.create_attention_mask = plain
+        model.model.layers = layers
 
 
 def load_reference(path, config):
@@ -136,15 +143,15 @@ def load_reference(path, config):
     return model
 
 
-def prefill(model, tokens, window):
-    with window_as_trained(window):
+def prefill(model, tokens, windows):
+    with windows_as_trained(model, windows):
         logits = model(mx.array([tokens]), cache=make_prompt_cache(model))[0]
         mx.eval(logits)
     return logits
 
 
-def decode(model, tokens, window):
-    with window_as_trained(window):
+def decode(model, tokens, windows):
+    with windows_as_trained(model, windows):
         cache = make_prompt_cache(model)
         rows = [model(mx.array([[t]]), cache=cache)[0, 0] for t in tokens]
         logits = mx.stack(rows)
@@ -157,13 +164,13 @@ def distance(a, b):
     return (mx.abs(a - b).max() / mx.std(b)).item()
 
 
-def check_sensitivity(model, tokens, window, logits, name):
+def check_sensitivity(model, tokens, windows, logits, name):
     """Every parameter must matter: set to zero one by one, each must move the logits."""
     for path, p in tree_flatten(model.parameters()):
         if path.endswith(".scales") or p.dtype == mx.uint32:
             continue  # a quantized weight is tried through its biases
         model.load_weights([(path, mx.zeros_like(p))], strict=False)
-        moved = distance(prefill(model, tokens, window), logits)
+        moved = distance(prefill(model, tokens, windows), logits)
         model.load_weights([(path, p)], strict=False)
         if not moved > NOTICEABLE:
             sys.exit(f"{name}: zeroing {path} moves the logits by only {moved:.2e} std")
@@ -193,16 +200,16 @@ def make_variant(v, out):
     tensors, used = make_tensors(v, config)
     write_checkpoint(path, v, config, tensors)
     model = load_reference(path, config)
-    window = v.get("window")
+    windows = v.get("windows")
     tokens = make_tokens(v.get("n", 24), config["vocab_size"])
-    logits = prefill(model, tokens, window)
-    off = distance(decode(model, tokens, window), logits)
+    logits = prefill(model, tokens, windows)
+    off = distance(decode(model, tokens, windows), logits)
     if not off < DECODE_TOLERANCE:
         sys.exit(f"{v['name']}: decode departs from prefill by {off:.2e} std")
-    check_sensitivity(model, tokens, window, logits, v["name"])
+    check_sensitivity(model, tokens, windows, logits, v["name"])
     check_rope_scaling(path, config, tokens, logits, v["name"])
-    if window and not distance(prefill(model, tokens, None), logits) > NOTICEABLE:
-        sys.exit(f"{v['name']}: the window hardly moves the logits")
+    if windows and not distance(prefill(model, tokens, None), logits) > NOTICEABLE:
+        sys.exit(f"{v['name']}: the windows hardly move the logits")
     expected = {"tokens": mx.array(tokens, dtype=mx.int32), "logits": logits}
     mx.save_safetensors(str(path / "expected.safetensors"), expected)
     size = sum(f.stat().st_size for f in path.iterdir())
