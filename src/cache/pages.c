@@ -148,7 +148,9 @@ int page_table_grow(struct page_table *t, struct page_pool *p, int64_t tokens, s
     while (t->n < need) {
         void *page = page_take(p);
         if (!page)
-            return error_set(e, ERR_LIMIT, NULL, "the cache has no page left (of %lld)", (long long)p->max);
+            return page_pool_available(p)
+                       ? error_nomem(e, "a page of the cache")
+                       : error_set(e, ERR_LIMIT, NULL, "the cache has no page left (of %lld)", (long long)p->max);
         t->v[t->n++] = page;
     }
     return 0;

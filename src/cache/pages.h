@@ -28,7 +28,7 @@ struct page_table {
     void **v;
     size_t n, cap;
 };
-/* Makes the table long enough for `tokens` positions. ERR_LIMIT when the pool is empty. */
+/* Makes the table long enough for `tokens` positions. ERR_LIMIT at the pool's limit, ERR_NOMEM. */
 int  page_table_grow(struct page_table *t, struct page_pool *p, int64_t tokens, struct error *e);
 /* Makes *t (empty) hold the first `tokens` positions of `from`: whole pages are shared, a last partial one is copied, since
  * its rest will be written. */

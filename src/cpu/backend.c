@@ -60,6 +60,11 @@ enum cpu_level cpu_backend_level(const struct backend *b)
     return ((const struct cpu *)b)->level;
 }
 
+enum precision cpu_backend_precision(const struct backend *b)
+{
+    return ((const struct cpu *)b)->precision;
+}
+
 int cpu_backend_threads(const struct backend *b)
 {
     return pool_size(((const struct cpu *)b)->pool);

@@ -261,8 +261,9 @@ static void retire_cancelled(struct engine *g)
 static int ensure_pages(struct engine *g, struct seq *s, int64_t tokens, struct error *e)
 {
     int err;
-    while ((err = page_table_grow(&s->pages, g->pool, tokens, e)) == ERR_LIMIT && prefix_evict(&g->prefix))
-        ;
+    do
+        err = page_table_grow(&s->pages, g->pool, tokens, e);
+    while (err && prefix_evict(&g->prefix));
     return err;
 }
 

@@ -196,8 +196,8 @@ static void mixed(const char *model, enum precision p, int threads, int page_tok
         int rows[LANES], room = 1 + (int)rnd(33);
         more = false;
         for (int i = 0; i < LANES; i++) {
-            int left = got[i].n - got[i].done;
-            rows[i] = MIN(MIN(left, room), rnd(2) ? 1 : (int)rnd(34));
+            int left = got[i].n - got[i].done, want_rows = rnd(2) ? 1 : (int)rnd(34);
+            rows[i] = MIN(MIN(left, room), want_rows);
             room -= rows[i];
             more |= left > rows[i];
         }

@@ -1,0 +1,35 @@
+/* Internal to src/api: what an opened model consists of. */
+#ifndef MLXCEL_API_API_H
+#define MLXCEL_API_API_H
+
+#include "chat/template.h"
+#include "cpu/cpu.h"
+#include "mlxcel.h"
+#include "run/engine.h"
+
+struct mlxcel {
+    struct log            log;
+    char                 *path, *name;
+    struct backend       *backend;
+    struct model         *model;
+    struct tokenizer     *tokenizer; /* NULL with weights_only */
+    struct chat_template *chat;      /* NULL when the model has none */
+    struct engine        *engine;
+    struct engine_options engine_options;
+    struct ids            eos;
+    double                load_seconds;
+};
+
+/* Copies an error out, when there is one: `return api_result(err, &e, out)`. */
+int api_result(int code, const struct error *e, struct mlxcel_error *out);
+
+/* Resolves a model and reads its description: the first half of opening and of describing. On success the caller owns all. */
+struct api_source {
+    char             *path;
+    struct config    *config;
+    struct arena      arena;
+    struct model_desc desc;
+};
+int api_source_open(struct api_source *s, const char *model, struct error *e);
+
+#endif

@@ -1,0 +1,260 @@
+/* Opening and closing a model; contracts in mlxcel.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "arch/arch.h"
+#include "base/clock.h"
+#include "base/num.h"
+#include "hub/store.h"
+
+#define DESC_ARENA_MAX ((size_t)256 << 20)
+#define CONTEXT_DEFAULT 8192
+#define CONTEXT_MAX (1 << 24)
+#define PARALLEL_MAX 256
+#define CHUNK_DEFAULT 512
+#define CHUNK_MAX 8192
+#define PAGE_TOKENS_MAX 4096
+
+const char *mlxcel_version(void)
+{
+    return MLXCEL_VERSION;
+}
+
+void mlxcel_free(void *p)
+{
+    free(p);
+}
+
+int api_result(int code, const struct error *e, struct mlxcel_error *out)
+{
+    if (code)
+        error_export(e, out);
+    return code;
+}
+
+int api_source_open(struct api_source *s, const char *model, struct error *e)
+{
+    struct store_roots roots;
+    memset(s, 0, sizeof *s);
+    int err = store_roots_from_env(&roots, e);
+    if (!err)
+        err = store_resolve(&roots, model, &s->path, e);
+    if (!err)
+        err = config_load(&s->config, s->path, "config.json", e);
+    if (err)
+        goto fail;
+    arena_init(&s->arena, DESC_ARENA_MAX);
+    err = arch_describe(&s->desc, s->config, &s->arena, e);
+    if (!err)
+        return 0;
+fail:
+    arena_deinit(&s->arena);
+    config_free(s->config);
+    free(s->path);
+    return err;
+}
+
+static int check_range(const char *field, int v, int lo, int hi, struct error *e)
+{
+    if (v >= lo && v <= hi)
+        return 0;
+    return error_set(e, ERR_INVALID, field, "%s is %d, a number from %d to %d is needed", field, v, lo, hi);
+}
+
+static int check_options(const struct mlxcel_options *o, struct error *e)
+{
+    int err = check_range("threads", o->threads, 0, POOL_THREADS_MAX, e);
+    if (!err)
+        err = check_range("precision", o->precision, 0, MLXCEL_PRECISION_EXACT, e);
+    if (!err)
+        err = check_range("context", o->context, 0, CONTEXT_MAX, e);
+    if (!err)
+        err = check_range("parallel", o->parallel, 0, PARALLEL_MAX, e);
+    if (!err)
+        err = check_range("chunk", o->chunk, 0, CHUNK_MAX, e);
+    if (!err)
+        err = check_range("page_tokens", o->page_tokens, 0, PAGE_TOKENS_MAX, e);
+    if (!err && o->page_tokens % KV_TILE)
+        err = error_set(e, ERR_INVALID, "page_tokens", "page_tokens is %d, a multiple of %d is needed", o->page_tokens, KV_TILE);
+    return err;
+}
+
+static int open_backend(struct mlxcel *m, const struct mlxcel_options *o, struct error *e)
+{
+    struct cpu_options c = {.threads = o->threads, .level = -1, .precision = (enum precision)o->precision};
+    if (o->cpu_level) {
+        c.level = cpu_level_from_name(o->cpu_level);
+        if (c.level < 0)
+            return error_set(e, ERR_INVALID, "cpu-level", "unknown CPU level \"%s\"; known: scalar, avx2, avx512, avx512vnni",
+                             o->cpu_level);
+    }
+    return cpu_backend_new(&m->backend, &c, e);
+}
+
+static int add_eos(struct ids *ids, int32_t id, struct error *e)
+{
+    for (size_t i = 0; i < ids->n; i++)
+        if (ids->v[i] == id)
+            return 0;
+    return ids_push(ids, id) ? 0 : error_nomem(e, "the list of end tokens");
+}
+
+/* eos_token_id of one file: a number or a list. */
+static int eos_of_config(struct mlxcel *m, struct config *c, struct error *e)
+{
+    int n = config_array_len(c, "eos_token_id"), err = 0;
+    for (int i = 0; i < n && !err; i++) {
+        int64_t id = config_array_int(c, "eos_token_id", i, 0, INT32_MAX);
+        err = add_eos(&m->eos, (int32_t)id, e);
+    }
+    return err ? err : config_report(c, e);
+}
+
+/* All ids that end an answer: of config.json, generation_config.json and the tokenizer's eos_token (chat models often end
+ * their turn with a token that only the last names). */
+static int collect_eos(struct mlxcel *m, struct error *e)
+{
+    struct config *g = NULL;
+    int            err = eos_of_config(m, m->model->config, e);
+    if (err)
+        return err;
+    err = config_load(&g, m->path, "generation_config.json", e);
+    if (!err) {
+        err = eos_of_config(m, g, e);
+        config_free(g);
+    } else if (err == ERR_NOT_FOUND)
+        err = 0;
+    if (!err && m->tokenizer && tokenizer_eos(m->tokenizer) >= 0)
+        err = add_eos(&m->eos, tokenizer_eos(m->tokenizer), e);
+    return err;
+}
+
+static int open_text(struct mlxcel *m, struct error *e)
+{
+    int err = tokenizer_load(&m->tokenizer, m->path, &m->log, e);
+    if (err)
+        return err;
+    if (tokenizer_size(m->tokenizer) > m->model->desc.n_vocab)
+        return error_set(e, ERR_MISFIT, "vocab_size",
+                         "tokenizer.json: its greatest id is %d, but the model's vocabulary has %d rows (vocab_size of "
+                         "config.json); the two files are not of one model",
+                         tokenizer_size(m->tokenizer) - 1, m->model->desc.n_vocab);
+    err = chat_template_load(&m->chat, m->path, e);
+    return err == ERR_NOT_FOUND ? 0 : err;
+}
+
+static int open_engine(struct mlxcel *m, const struct mlxcel_options *o, struct error *e)
+{
+    int64_t               model_context = m->model->desc.n_context;
+    struct engine_options g = {.parallel = o->parallel ? o->parallel : 1,
+                               .chunk = o->chunk ? o->chunk : CHUNK_DEFAULT,
+                               .page_tokens = o->page_tokens ? o->page_tokens : KV_TILE,
+                               .no_prefix_cache = o->no_prefix_cache,
+                               .eos = m->eos.v,
+                               .n_eos = m->eos.n};
+    g.context = o->context ? o->context / g.parallel : (int)MIN(model_context, (int64_t)CONTEXT_DEFAULT);
+    if (g.context < 1)
+        return error_set(e, ERR_INVALID, "context", "a context of %d tokens leaves none for each of %d sequences", o->context,
+                         g.parallel);
+    if (g.context > model_context)
+        log_warning(&m->log, "a context of %d tokens is more than the %lld that the model was made for", g.context,
+                    (long long)model_context);
+    m->engine_options = g;
+    return engine_new(&m->engine, m->model, m->tokenizer, &g, e);
+}
+
+static int open_model(struct mlxcel *m, const char *model, const struct mlxcel_options *o, struct error *e)
+{
+    struct api_source    src;
+    struct model_options mo = {.page_tokens = o->page_tokens ? o->page_tokens : KV_TILE, .log = &m->log};
+    int                  err = check_options(o, e);
+    if (!err)
+        err = api_source_open(&src, model, e);
+    if (err)
+        return err;
+    m->path = src.path;
+    const char *base = strrchr(m->path, '/');
+    m->name = strdup(base && base[1] ? base + 1 : m->path);
+    err = m->name ? open_backend(m, o, e) : error_nomem(e, "the model's name");
+    if (err) {
+        arena_deinit(&src.arena);
+        config_free(src.config);
+        return err;
+    }
+    err = model_load(&m->model, m->path, &src.desc, &src.arena, src.config, m->backend, &mo, e);
+    if (!err && !o->weights_only)
+        err = open_text(m, e);
+    if (!err)
+        err = collect_eos(m, e);
+    return err ? err : open_engine(m, o, e);
+}
+
+static void write_log(void *ctx, enum log_level level, const char *msg)
+{
+    const struct mlxcel_options *o = ctx;
+    o->log(o->log_ctx, (int)level, msg);
+}
+
+int mlxcel_open(struct mlxcel **out, const char *model, const struct mlxcel_options *options, struct mlxcel_error *err)
+{
+    static const struct mlxcel_options defaults;
+    struct mlxcel_options              o = options ? *options : defaults;
+    struct error                       e = {0};
+    double                             start = clock_now();
+    struct mlxcel                     *m = calloc(1, sizeof *m);
+    int                                code;
+    if (!m)
+        return api_result(error_nomem(&e, "the model"), &e, err);
+    if (o.log)
+        m->log = (struct log){.write = write_log, .ctx = &o, .level = (enum log_level)o.log_level};
+    code = open_model(m, model, &o, &e);
+    m->log = (struct log){0}; /* o ends here */
+    m->load_seconds = clock_now() - start;
+    if (code) {
+        mlxcel_close(m);
+        return api_result(code, &e, err);
+    }
+    *out = m;
+    return 0;
+}
+
+void mlxcel_close(struct mlxcel *m)
+{
+    if (!m)
+        return;
+    engine_free(m->engine);
+    chat_template_free(m->chat);
+    tokenizer_free(m->tokenizer);
+    model_free(m->model);
+    if (m->backend)
+        m->backend->free(m->backend);
+    ids_deinit(&m->eos);
+    free(m->path);
+    free(m->name);
+    free(m);
+}
+
+void mlxcel_get_info(const struct mlxcel *m, struct mlxcel_info *info)
+{
+    static const char *const precisions[] = {"default", "high", "exact"};
+    const struct model_desc *d = &m->model->desc;
+    *info = (struct mlxcel_info){.name = m->name,
+                                 .path = m->path,
+                                 .model_type = d->model_type,
+                                 .cpu_level = cpu_level_name(cpu_backend_level(m->backend)),
+                                 .precision = precisions[cpu_backend_precision(m->backend)],
+                                 .threads = cpu_backend_threads(m->backend),
+                                 .n_layer = d->n_layer,
+                                 .n_vocab = d->n_vocab,
+                                 .context = m->engine_options.context,
+                                 .context_total = m->engine_options.context * m->engine_options.parallel,
+                                 .parallel = m->engine_options.parallel,
+                                 .context_model = (int)MIN(d->n_context, (int64_t)INT32_MAX),
+                                 .n_parameter = m->model->n_parameter,
+                                 .weights_bytes = (int64_t)checkpoint_bytes(m->model->checkpoint),
+                                 .kv_bytes_per_token = desc_kv_bytes_per_token(d, m->backend->kv_elem_size),
+                                 .load_seconds = m->load_seconds,
+                                 .has_tokenizer = m->tokenizer != NULL,
+                                 .has_template = m->chat != NULL};
+}

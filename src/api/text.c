@@ -1,0 +1,93 @@
+/* Text functions of mlxcel.h: tokenizer and chat template of an opened model. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/api.h"
+#include "text/detok.h"
+
+#define TEXT_MAX ((size_t)256 << 20)
+
+static int need_tokenizer(const struct mlxcel *m, struct error *e)
+{
+    return m->tokenizer ? 0 : error_set(e, ERR_UNSUPPORTED, NULL, "%s was opened without its tokenizer", m->name);
+}
+
+/* Hands the buffer's memory out. */
+static int give(struct buf *b, int code, char **text, size_t *n, struct error *e)
+{
+    if (!code && (!buf_reserve(b, 0) || b->failed))
+        code = b->full ? error_set(e, ERR_LIMIT, NULL, "the text is longer than 256 MiB") : error_nomem(e, "a text");
+    if (code) {
+        buf_deinit(b);
+        return code;
+    }
+    b->p[b->n] = '\0';
+    *text = b->p;
+    if (n)
+        *n = b->n;
+    return 0;
+}
+
+int mlxcel_tokenize(const struct mlxcel *m, const char *text, size_t n, unsigned flags, int32_t **ids, size_t *n_ids,
+                    struct mlxcel_error *err)
+{
+    struct error e = {0};
+    struct ids   list = {0};
+    _Static_assert((int)MLXCEL_ADD_SPECIAL == (int)TOKENIZE_ADD_SPECIAL &&
+                       (int)MLXCEL_PARSE_SPECIAL == (int)TOKENIZE_PARSE_SPECIAL,
+                   "public and internal flags agree");
+    int code = need_tokenizer(m, &e);
+    if (!code)
+        code = tokenizer_encode(m->tokenizer, (struct str){text, n}, flags, &list, &e);
+    if (code) {
+        ids_deinit(&list);
+        return api_result(code, &e, err);
+    }
+    *ids = list.v;
+    *n_ids = list.n;
+    return 0;
+}
+
+int mlxcel_detokenize(const struct mlxcel *m, const int32_t *ids, size_t n, bool skip_special, char **text, size_t *text_n,
+                      struct mlxcel_error *err)
+{
+    struct error e = {0};
+    struct buf   b;
+    buf_init(&b, TEXT_MAX);
+    int code = need_tokenizer(m, &e);
+    if (!code)
+        code = tokenizer_decode(m->tokenizer, ids, n, skip_special, &b, &e);
+    return api_result(give(&b, code, text, text_n, &e), &e, err);
+}
+
+int mlxcel_token_bytes(const struct mlxcel *m, int32_t id, char **bytes, size_t *n)
+{
+    struct error e = {0};
+    struct buf   b;
+    buf_init(&b, TEXT_MAX);
+    int code = need_tokenizer(m, &e);
+    if (!code)
+        code = tokenizer_token_bytes(m->tokenizer, id, &b);
+    return give(&b, code, bytes, n, &e);
+}
+
+int mlxcel_render_chat(const struct mlxcel *m, const char *request, bool adapt, char **text, struct mlxcel_error *err)
+{
+    struct error e = {0};
+    json_error_t why;
+    struct buf   b;
+    json_t      *req;
+    if (!m->chat)
+        return api_result(error_set(&e, ERR_NOT_FOUND, NULL, "%s has no chat template", m->name), &e, err);
+    req = json_loads(request, 0, &why);
+    if (!req)
+        return api_result(error_set(&e, ERR_INVALID, NULL, "the chat request is not valid JSON: %s", why.text), &e, err);
+    buf_init(&b, TEXT_MAX);
+    int code = adapt ? chat_template_adapt(m->chat, req, &e) : 0;
+    if (!code)
+        code = chat_template_render(m->chat, req, (int64_t)time(NULL), &b, &e);
+    json_decref(req);
+    return api_result(give(&b, code, text, NULL, &e), &e, err);
+}
