@@ -1,0 +1,121 @@
+"""The default model against tests/data/smollm2 (made by tools/make_smollm2_reference.py): the import is lossless,
+--exact answers as mlx-lm does in float32, and the faster precisions lose no more than LOSSES says.
+
+Needs the model in the store, where `make demo` puts it; without it these tests are skipped.
+"""
+import array
+import hashlib
+import json
+import lzma
+import math
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+from testlib import DATA, mlxcel_ok, read_safetensors
+
+STORE = Path(os.environ.get("MLXCEL_CACHE_DIR") or Path.home() / ".cache" / "mlxcel")
+MODEL = STORE / "mlxcel" / "SmolLM2-135M-Instruct-4bit"
+END = 2  # <|im_end|>
+GAP = 1e-3
+# Precision options; the most mean KL divergence from --exact; the least share of equal choices.
+LOSSES = {"default": ([], 5e-3, 0.94), "high": (["--precision", "high"], 1e-3, 0.99)}
+
+pytestmark = pytest.mark.skipif(not (MODEL / "config.json").exists(), reason="no default model; `make demo` gets it")
+
+
+def read(name):
+    return json.loads(lzma.open(DATA / "smollm2" / name).read())
+
+
+@pytest.fixture(scope="module")
+def greedy():
+    return read("greedy.json.xz")
+
+
+def logits(ids, out, *options):
+    """(vocabulary size, flat logits) of every position."""
+    ids_file = out.with_suffix(".json")
+    ids_file.write_text(json.dumps(ids))
+    mlxcel_ok("logits", "-m", MODEL, "--tokens-file", ids_file, *options, "-o", out, "--force", timeout=100)
+    (n, vocab), values = read_safetensors(out)["logits"]
+    assert n == len(ids)
+    return vocab, values
+
+
+def test_import_gives_the_expected_planes():
+    needed = read("planes.json.xz")
+    found = {}
+    for path in MODEL.glob("model*.safetensors"):
+        data = memoryview(path.read_bytes())
+        (n,) = struct.unpack_from("<Q", data)
+        for name, t in json.loads(bytes(data[8:8 + n])).items():
+            if name != "__metadata__":
+                begin, end = t["data_offsets"]
+                digest = hashlib.sha256(data[8 + n + begin:8 + n + end]).hexdigest()
+                found[name] = {"dtype": t["dtype"], "shape": t["shape"], "sha256": digest}
+    assert sorted(found) == sorted(needed)
+    assert [n for n in needed if found[n] != needed[n]] == []
+
+
+@pytest.mark.parametrize("i", range(10))
+def test_exact_chooses_as_the_reference(i, greedy, tmp_path):
+    """Each of the reference's 64 tokens is the most likely one after what comes before, where its lead is clear."""
+    prompt = greedy["prompts"][i]
+    ids, answer = prompt["ids"], prompt["tokens"]
+    vocab, values = logits(ids + answer[:-1], tmp_path / "out.safetensors", "--exact")
+    for k, (token, gap) in enumerate(zip(answer, prompt["gap"])):
+        at = (len(ids) - 1 + k) * vocab
+        row = values[at:at + vocab]
+        if gap > GAP:
+            assert row.index(max(row)) == token, f"token {k} of the answer to {prompt['text'][:40]!r}"
+
+
+@pytest.mark.parametrize("i", range(10))
+def test_generate_answers_as_the_reference(i, greedy):
+    """The same by decoding one token at a time, as text. All leads of the reference are clear."""
+    prompt = greedy["prompts"][i]
+    assert min(prompt["gap"]) > GAP
+    text = mlxcel_ok("generate", "-m", MODEL, "-p", prompt["text"], "--raw", "-n", len(prompt["tokens"]), "--exact")
+    assert text.removesuffix("\n") == prompt["answer"].removesuffix("\n")
+
+
+def test_tokenize_gives_the_ids_of_the_prompts(greedy):
+    for prompt in greedy["prompts"]:
+        assert json.loads(mlxcel_ok("tokenize", "-m", MODEL, "--ids", stdin=prompt["text"])) == prompt["ids"]
+
+
+def test_exact_logits_of_a_long_text(greedy, tmp_path):
+    ids = greedy["long"]["ids"]
+    vocab, values = logits(ids, tmp_path / "out.safetensors", "--exact")
+    for row in greedy["long"]["rows"]:
+        for i, needed in zip(row["ids"], row["logits"]):
+            found = values[row["position"] * vocab + i]
+            assert abs(found - needed) <= 1e-3 * row["std"], f"position {row['position']}, id {i}"
+
+
+def divergence(exact, other):
+    """KL(exact || other) of two rows of logits."""
+    def log_sum(row):
+        top = max(row)
+        return top + math.log(math.fsum(map(math.exp, array.array("f", (v - top for v in row)))))
+    a, b = log_sum(exact), log_sum(other)
+    return math.fsum(math.exp(p - a) * ((p - a) - (q - b)) for p, q in zip(exact, other) if p - a > -30)
+
+
+@pytest.mark.parametrize("precision", LOSSES)
+def test_precision_loses_little(precision, greedy, tmp_path):
+    options, most, least = LOSSES[precision]
+    ids = greedy["long"]["ids"]
+    vocab, exact = logits(ids, tmp_path / "exact.safetensors", "--exact")
+    _, other = logits(ids, tmp_path / "other.safetensors", *options)
+    kl, equal = [], 0
+    for at in range(0, len(exact), vocab):
+        p, q = exact[at:at + vocab], other[at:at + vocab]
+        kl.append(divergence(p, q))
+        equal += p.index(max(p)) == q.index(max(q))
+    mean = math.fsum(kl) / len(kl)
+    assert 0 < mean <= most
+    assert equal / len(kl) >= least
