@@ -1,12 +1,12 @@
 /* The linear operations of the CPU backend: embed, linear, linear_many, linear_silu_mul.
  *
- * One operation is one run of the pool. Its work is a list of items, one per tile of 16 outputs and chunk of rows, split
- * evenly over the threads:
+ * One operation is one run of the pool. Its work is a list of items, one per tile of 16 outputs and chunk of rows,
+ * split evenly over the threads:
  *
- *   one row (decode)    every thread quantizes the row for itself, which is cheaper than waiting for another to do it, and
- *                       streams its tiles from memory once
- *   many rows           the threads quantize shares of the rows, meet, and take items; an item unpacks its tile a panel of
- *                       inputs at a time and uses it for all rows of the chunk, whose quantized form stays in the L2 cache
+ *   one row (decode)    every thread quantizes the row for itself, which is cheaper than waiting for another to do it,
+ * and streams its tiles from memory once many rows           the threads quantize shares of the rows, meet, and take
+ * items; an item unpacks its tile a panel of inputs at a time and uses it for all rows of the chunk, whose quantized
+ * form stays in the L2 cache
  *
  * Which rows, tiles and threads meet never changes an element's sequence of operations (docs/order-law.md).
  */
@@ -32,7 +32,8 @@ const struct linear_fns *linear_fns_for(enum cpu_level level)
     return &linear_scalar;
 }
 
-/* --- scratch -------------------------------------------------------------------------------------------------------- */
+/* --- scratch --------------------------------------------------------------------------------------------------------
+ */
 
 struct scratch { /* of one thread */
     struct panel  panel;
@@ -62,7 +63,8 @@ int linear_reserve(struct cpu *c, struct error *e)
     return c->linear_scratch ? 0 : error_nomem(e, "the scratch of matrix products");
 }
 
-/* --- jobs ----------------------------------------------------------------------------------------------------------- */
+/* --- jobs -----------------------------------------------------------------------------------------------------------
+ */
 
 struct job {
     const struct cpu           *cpu;
@@ -198,7 +200,8 @@ static void job_run(struct job *j)
     pool_run(j->cpu->pool, job_part, j);
 }
 
-/* --- operations ----------------------------------------------------------------------------------------------------- */
+/* --- operations -----------------------------------------------------------------------------------------------------
+ */
 
 static void cpu_linear(struct run *r, const struct weight *w, struct tensor x, struct tensor y)
 {
@@ -206,7 +209,8 @@ static void cpu_linear(struct run *r, const struct weight *w, struct tensor x, s
     job_run(&j);
 }
 
-static void cpu_linear_many(struct run *r, int n, const struct weight *const *w, struct tensor x, const struct tensor *y)
+static void cpu_linear_many(struct run *r, int n, const struct weight *const *w, struct tensor x,
+                            const struct tensor *y)
 {
     struct job j = {.cpu = (struct cpu *)r->backend, .n = n, .w = w, .y = y, .x = x};
     job_run(&j);

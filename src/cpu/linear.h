@@ -1,7 +1,8 @@
-/* Internal: packed weights, quantized activations and the kernels of matrix products. docs/order-law.md has the arithmetic.
+/* Internal: packed weights, quantized activations and the kernels of matrix products. docs/order-law.md has the
+ * arithmetic.
  *
- * Packed weights. Outputs are taken in tiles of 16 (one lane each), so a product needs no sums across lanes and any number
- * of rows and threads computes an output in the same order. The last tile is padded with zeros.
+ * Packed weights. Outputs are taken in tiles of 16 (one lane each), so a product needs no sums across lanes and any
+ * number of rows and threads computes an output in the same order. The last tile is padded with zeros.
  *
  *   dense      tile: [n_in][16] elements in their stored type (F32 when dequantized for exact mode)
  *
@@ -16,22 +17,23 @@
  *                nibbles  [4 quads][16 outputs][4]  low half: quad j, high half: quad j + 4
  *                                                                           256 bytes, for 2, 3 and 4 bits
  *
- * Quantized activations. Each block of 32 inputs of a row becomes int8 q with x ~ sx * q; in high precision a second block
- * follows that quantizes what the first left (terms = 2). Per block also d = sx * (float)sum(q), for the affine bias.
+ * Quantized activations. Each block of 32 inputs of a row becomes int8 q with x ~ sx * q; in high precision a second
+ * block follows that quantizes what the first left (terms = 2). Per block also d = sx * (float)sum(q), for the affine
+ * bias.
  */
 #ifndef MLXCEL_CPU_LINEAR_H
 #define MLXCEL_CPU_LINEAR_H
 
 #include "cpu/kernels.h"
 
-#define LINEAR_TILE 16        /* outputs */
-#define LINEAR_BLOCK 32       /* inputs that share one activation scale */
-#define LINEAR_QUADS 8        /* of 4 inputs in a block */
+#define LINEAR_TILE 16         /* outputs */
+#define LINEAR_BLOCK 32        /* inputs that share one activation scale */
+#define LINEAR_QUADS 8         /* of 4 inputs in a block */
 #define LINEAR_BLOCK_BYTES 512 /* codes of a block as bytes */
-#define LINEAR_PANEL 32       /* blocks unpacked together, a multiple of the blocks in a group */
-#define LINEAR_PANEL_K 512    /* inputs of a dense tile that are used for all rows together */
-#define LINEAR_ROWS 128       /* most rows that share an unpacked tile */
-#define LINEAR_GEMV_TILES 4   /* most tiles that a dense product of one row computes side by side */
+#define LINEAR_PANEL 32        /* blocks unpacked together, a multiple of the blocks in a group */
+#define LINEAR_PANEL_K 512     /* inputs of a dense tile that are used for all rows together */
+#define LINEAR_ROWS 128        /* most rows that share an unpacked tile */
+#define LINEAR_GEMV_TILES 4    /* most tiles that a dense product of one row computes side by side */
 
 enum linear_form { LINEAR_DENSE, LINEAR_NIBBLES, LINEAR_BYTES };
 
@@ -111,8 +113,7 @@ struct linear_fns {
     void (*dense)(const struct packed *p, const unsigned char *tile, int64_t k0, int64_t n, const float *x,
                   int64_t x_stride, int64_t n_row, struct chains *c);
     /* All inputs of n_tile <= LINEAR_GEMV_TILES neighbouring dense tiles for one row, from zero. */
-    void (*dense_gemv)(const struct packed *p, const unsigned char *tile, int n_tile, const float *x,
-                       struct chains *c);
+    void (*dense_gemv)(const struct packed *p, const unsigned char *tile, int n_tile, const float *x, struct chains *c);
 };
 
 /* linear_pack.c */

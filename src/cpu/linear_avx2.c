@@ -5,7 +5,8 @@
  *
  *   4 bits   15 * 127 * 2 = 3810 a pair: all 8 quads of a block (30480)
  *   5 bits   7874: 4 quads                6 bits   16002: 2 quads
- *   8 bits   64770 would saturate: codes are taken minus 128 as |c| times sign(c) x, at most 32512, and 128 sum(x) is added
+ *   8 bits   64770 would saturate: codes are taken minus 128 as |c| times sign(c) x, at most 32512, and 128 sum(x) is
+ * added
  */
 #include <math.h>
 #include <string.h>
@@ -22,10 +23,14 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
+/* Keeps a sum in its register and its order: without it GCC turns chains of integer sums into trees, and spills. */
+#define KEEP(v) __asm__("" : "+x"(v))
+
 #define GEMM_ROWS 4  /* rows of an affine register tile */
 #define DENSE_ROWS 6 /* and of a dense one: 12 sums, 2 registers of weights, 1 of inputs */
 
-/* --- activations ---------------------------------------------------------------------------------------------------- */
+/* --- activations ----------------------------------------------------------------------------------------------------
+ */
 
 static uint32_t max_bits(const __m256 v[4])
 {
@@ -63,8 +68,8 @@ static void put_block(const struct acts *a, int64_t row, int64_t b, const __m256
 void linear_quantize_avx2(const struct acts *a, int64_t row, const float *x)
 {
     for (int64_t b = 0; b < a->blocks; b += a->terms, x += LINEAR_BLOCK) {
-        __m256   v[4];
-        __m256i  q[4], rest[4];
+        __m256  v[4];
+        __m256i q[4], rest[4];
         for (int i = 0; i < 4; i++) {
             v[i] = _mm256_loadu_ps(x + 8 * i);
             q[i] = rest[i] = _mm256_setzero_si256();
@@ -89,7 +94,8 @@ void linear_quantize_avx2(const struct acts *a, int64_t row, const float *x)
     }
 }
 
-/* --- weights -------------------------------------------------------------------------------------------------------- */
+/* --- weights --------------------------------------------------------------------------------------------------------
+ */
 
 INLINE __m256i load(const void *p)
 {
@@ -137,7 +143,8 @@ static void unpack(const struct packed *p, const unsigned char *tile, int64_t b0
     }
 }
 
-/* --- integer dots --------------------------------------------------------------------------------------------------- */
+/* --- integer dots ---------------------------------------------------------------------------------------------------
+ */
 
 /* Four neighbouring activations in every lane. */
 INLINE __m256i quad(const int8_t *q)
@@ -170,10 +177,12 @@ INLINE void dot_bytes(const int R, const int span, const uint8_t *codes, const i
             if (span == 0) {
                 x = _mm256_maddubs_epi16(_mm256_abs_epi8(w[i % 2]), _mm256_sign_epi8(x, w[i % 2]));
                 dot[i] = _mm256_add_epi32(dot[i], _mm256_madd_epi16(x, ones));
+                KEEP(dot[i]);
                 continue;
             }
             x = _mm256_maddubs_epi16(w[i % 2], x);
             s[i] = j % span == 0 ? x : _mm256_add_epi16(s[i], x);
+            KEEP(s[i]);
             if (j % span == span - 1) {
                 __m256i d = _mm256_madd_epi16(s[i], ones);
                 dot[i] = span == LINEAR_QUADS ? d : _mm256_add_epi32(dot[i], d);
@@ -202,7 +211,8 @@ INLINE void dot_nibbles(const unsigned char *codes, const int8_t *q, __m256i dot
     dot[1] = _mm256_madd_epi16(s[1], ones);
 }
 
-/* --- affine products ------------------------------------------------------------------------------------------------ */
+/* --- affine products ------------------------------------------------------------------------------------------------
+ */
 
 /* acc += dot * (sx * scale): the first chain. */
 INLINE __m256 chain(__m256i dot, float sx, __m256 scale, __m256 acc)
@@ -210,15 +220,17 @@ INLINE __m256 chain(__m256i dot, float sx, __m256 scale, __m256 acc)
     return _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), _mm256_mul_ps(_mm256_set1_ps(sx), scale), acc);
 }
 
-INLINE void gemm_rows(const int R, const int span, const struct packed *p, const struct panel *panel, int64_t b0,
-                      int64_t n, const struct acts *a, int64_t row, struct chains *c)
+INLINE void gemm_rows(const int R, const int span, const int T, const struct packed *p, const struct panel *panel,
+                      int64_t b0, int64_t n, const struct acts *a, int64_t row, struct chains *c)
 {
     const int8_t  *q[GEMM_ROWS];
     const float   *sx[GEMM_ROWS], *d[GEMM_ROWS];
     const int32_t *sums[GEMM_ROWS];
     int32_t        sum[GEMM_ROWS];
     __m256         acc[2 * GEMM_ROWS];
-    int            T = a->terms;
+    const uint8_t *codes = panel->codes[0];
+    const float   *scale = panel->scale[0], *bias = panel->bias[0];
+    int            per_group = p->group_blocks * T;
     UNROLL
     for (int r = 0; r < R; r++) {
         q[r] = acts_q(a, row + r) + b0 * T * LINEAR_BLOCK;
@@ -228,22 +240,21 @@ INLINE void gemm_rows(const int R, const int span, const struct packed *p, const
         acc[2 * r] = _mm256_load_ps(c[r].a);
         acc[2 * r + 1] = _mm256_load_ps(c[r].a + 8);
     }
-    for (int64_t b = 0, i = 0; b < n; b++) {
-        const float *scale = panel->scale[b / p->group_blocks];
-        for (int t = 0; t < T; t++, i++) {
-            __m256i dot[2 * GEMM_ROWS];
-            UNROLL
-            for (int r = 0; r < R; r++)
-                sum[r] = sums[r][i];
-            dot_bytes(R, span, panel->codes[b], q, sum, dot);
-            UNROLL
-            for (int r = 0; r < R; r++) {
-                acc[2 * r] = chain(dot[2 * r], sx[r][i], _mm256_load_ps(scale), acc[2 * r]);
-                acc[2 * r + 1] = chain(dot[2 * r + 1], sx[r][i], _mm256_load_ps(scale + 8), acc[2 * r + 1]);
-                q[r] += LINEAR_BLOCK;
+    for (int64_t i = 0; i < n * T; scale += LINEAR_TILE)
+        for (int64_t end = i + per_group; i < end; codes += LINEAR_BLOCK_BYTES)
+            for (int t = 0; t < T; t++, i++) {
+                __m256i dot[2 * GEMM_ROWS];
+                UNROLL
+                for (int r = 0; r < R; r++)
+                    sum[r] = sums[r][i];
+                dot_bytes(R, span, codes, q, sum, dot);
+                UNROLL
+                for (int r = 0; r < R; r++) {
+                    acc[2 * r] = chain(dot[2 * r], sx[r][i], _mm256_load_ps(scale), acc[2 * r]);
+                    acc[2 * r + 1] = chain(dot[2 * r + 1], sx[r][i], _mm256_load_ps(scale + 8), acc[2 * r + 1]);
+                    q[r] += LINEAR_BLOCK;
+                }
             }
-        }
-    }
     UNROLL
     for (int r = 0; r < R; r++) {
         _mm256_store_ps(c[r].a, acc[2 * r]);
@@ -251,12 +262,12 @@ INLINE void gemm_rows(const int R, const int span, const struct packed *p, const
         acc[2 * r] = _mm256_load_ps(c[r].b);
         acc[2 * r + 1] = _mm256_load_ps(c[r].b + 8);
     }
-    for (int64_t i = 0; i < n * T; i++) { /* the second chain */
-        const float *bias = panel->bias[i / T / p->group_blocks];
-        UNROLL
-        for (int r = 0; r < 2 * R; r++)
-            acc[r] = _mm256_fmadd_ps(_mm256_set1_ps(d[r / 2][i]), _mm256_load_ps(bias + 8 * (r % 2)), acc[r]);
-    }
+    for (int64_t i = 0; i < n * T; bias += LINEAR_TILE) /* the second chain */
+        for (int64_t end = i + per_group; i < end; i++) {
+            UNROLL
+            for (int r = 0; r < 2 * R; r++)
+                acc[r] = _mm256_fmadd_ps(_mm256_set1_ps(d[r / 2][i]), _mm256_load_ps(bias + 8 * (r % 2)), acc[r]);
+        }
     UNROLL
     for (int r = 0; r < R; r++) {
         _mm256_store_ps(c[r].b, acc[2 * r]);
@@ -264,31 +275,30 @@ INLINE void gemm_rows(const int R, const int span, const struct packed *p, const
     }
 }
 
-INLINE void gemm_span(const int span, const struct packed *p, const struct panel *panel, int64_t b0, int64_t n,
-                      const struct acts *a, int64_t row, int64_t n_row, struct chains *c)
+INLINE void gemm_span(const int span, const int T, const struct packed *p, const struct panel *panel, int64_t b0,
+                      int64_t n, const struct acts *a, int64_t row, int64_t n_row, struct chains *c)
 {
     for (; n_row >= GEMM_ROWS; n_row -= GEMM_ROWS, row += GEMM_ROWS, c += GEMM_ROWS)
-        gemm_rows(GEMM_ROWS, span, p, panel, b0, n, a, row, c);
+        gemm_rows(GEMM_ROWS, span, T, p, panel, b0, n, a, row, c);
     for (; n_row > 0; n_row--, row++, c++)
-        gemm_rows(1, span, p, panel, b0, n, a, row, c);
+        gemm_rows(1, span, T, p, panel, b0, n, a, row, c);
 }
 
 static void gemm(const struct packed *p, const struct panel *panel, int64_t b0, int64_t n, const struct acts *a,
                  int64_t row, int64_t n_row, struct chains *c)
 {
-    switch (p->bits) {
-    case 5:
-        gemm_span(4, p, panel, b0, n, a, row, n_row, c);
+#define CASE(bits, span)                                                                                               \
+    case bits:                                                                                                         \
+        a->terms == 1 ? gemm_span(span, 1, p, panel, b0, n, a, row, n_row, c)                                          \
+                      : gemm_span(span, 2, p, panel, b0, n, a, row, n_row, c);                                         \
         break;
-    case 6:
-        gemm_span(2, p, panel, b0, n, a, row, n_row, c);
-        break;
-    case 8:
-        gemm_span(0, p, panel, b0, n, a, row, n_row, c);
-        break;
-    default:
-        gemm_span(8, p, panel, b0, n, a, row, n_row, c);
+    switch (MAX(p->bits, 4)) {
+        CASE(4, 8)
+        CASE(5, 4)
+        CASE(6, 2)
+        CASE(8, 0)
     }
+#undef CASE
 }
 
 /* span 8: nibbles. */
@@ -342,7 +352,8 @@ static void gemv(const struct packed *p, const unsigned char *tile, const struct
     }
 }
 
-/* --- dense products ------------------------------------------------------------------------------------------------- */
+/* --- dense products -------------------------------------------------------------------------------------------------
+ */
 
 INLINE void dense_rows(const int R, const enum dtype type, const unsigned char *w, int64_t n, const float *x,
                        int64_t x_stride, struct chains *c)

@@ -40,7 +40,8 @@ static bool plan(struct packed *p, const struct weight *w, enum precision precis
            num_align(*size, 64, size);
 }
 
-/* --- one tile ------------------------------------------------------------------------------------------------------- */
+/* --- one tile -------------------------------------------------------------------------------------------------------
+ */
 
 static const void *row_of(const void *plane, size_t row_bytes, int64_t row)
 {
@@ -125,7 +126,8 @@ static void pack_tiles(void *arg, int i, int n)
     }
 }
 
-/* --- the backend's functions ---------------------------------------------------------------------------------------- */
+/* --- the backend's functions ----------------------------------------------------------------------------------------
+ */
 
 static int too_large(const struct weight *w, struct error *e)
 {

@@ -15,7 +15,8 @@ static int32_t round_even(float v)
     return (int32_t)(t - ROUND);
 }
 
-/* One block; see "Activations" in docs/order-law.md. x and out: LINEAR_BLOCK values. Returns the scale; inv = 1 / scale. */
+/* One block; see "Activations" in docs/order-law.md. x and out: LINEAR_BLOCK values. Returns the scale; inv = 1 /
+ * scale. */
 static float block_scale(const float *x, float *inv)
 {
     uint32_t top = 0;
@@ -76,8 +77,7 @@ static void unpack(const struct packed *p, const unsigned char *tile, int64_t b0
         if (in_group == 0) {
             const unsigned char *s = group + (size_t)p->group_blocks * p->block_size;
             quant_widen(p->dtype, s, LINEAR_TILE, out->scale[b / p->group_blocks]);
-            quant_widen(p->dtype, s + LINEAR_TILE * dtype_size(p->dtype), LINEAR_TILE,
-                        out->bias[b / p->group_blocks]);
+            quant_widen(p->dtype, s + LINEAR_TILE * dtype_size(p->dtype), LINEAR_TILE, out->bias[b / p->group_blocks]);
         }
     }
 }
@@ -111,8 +111,7 @@ static void gemm(const struct packed *p, const struct panel *panel, int64_t b0, 
     }
 }
 
-static void gemv(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row,
-                 struct chains *c)
+static void gemv(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row, struct chains *c)
 {
     struct panel panel;
     int64_t      blocks = p->n_in / LINEAR_BLOCK;
@@ -137,8 +136,7 @@ static void dense(const struct packed *p, const unsigned char *tile, int64_t k0,
     }
 }
 
-static void dense_gemv(const struct packed *p, const unsigned char *tile, int n_tile, const float *x,
-                       struct chains *c)
+static void dense_gemv(const struct packed *p, const unsigned char *tile, int n_tile, const float *x, struct chains *c)
 {
     memset(c, 0, (size_t)n_tile * sizeof *c);
     for (int t = 0; t < n_tile; t++)

@@ -1,7 +1,7 @@
 /* Affine quantization: w = scale * code + bias, one scale and bias per group of 32, 64 or 128 inputs of a row.
  *
- * A row of codes is one little-endian bit stream, element i in bits [i*bits, (i+1)*bits), lowest first. Eight codes fill
- * `bits` whole bytes whatever the width, so rows are read and written in packs of eight:
+ * A row of codes is one little-endian bit stream, element i in bits [i*bits, (i+1)*bits), lowest first. Eight codes
+ * fill `bits` whole bytes whatever the width, so rows are read and written in packs of eight:
  *
  *   bits = 3:   byte 0            byte 1            byte 2
  *               2 2 1 1 1 0 0 0   5 4 4 4 3 3 3 2   7 7 7 6 6 6 5 5     (the element each bit belongs to)

@@ -1,7 +1,7 @@
 /* Which quantized mode the planes of a parameter are.
  *
- * The planes alone decide (docs/quantization.md); what config.json declares is only compared, elsewhere. With the logical
- * width K known:
+ * The planes alone decide (docs/quantization.md); what config.json declares is only compared, elsewhere. With the
+ * logical width K known:
  *
  *   bits = 32 * weight columns / K      group = K / scales columns
  *
@@ -73,7 +73,8 @@ void quant_widen(enum dtype d, const void *p, int64_t n, float *out)
     }
 }
 
-/* --- planes --------------------------------------------------------------------------------------------------------- */
+/* --- planes ---------------------------------------------------------------------------------------------------------
+ */
 
 static bool same_shape(const struct tensor_view *a, const struct tensor_view *b, int n_dim)
 {
@@ -140,7 +141,8 @@ int quant_from_planes(struct quant *out, const struct tensor_view *w, const stru
     enum quant_mode mode = find_mode(bits, group, dtype_is_float16_32(scales->dtype));
     if (mode == QUANT_NONE) {
         faults_add(f, ERR_MISFIT, w->name,
-                   "%s: '%s' %s with '%s' %s %s does not hold rows of %" PRId64 " inputs, needed affine planes of 2, 3, "
+                   "%s: '%s' %s with '%s' %s %s does not hold rows of %" PRId64
+                   " inputs, needed affine planes of 2, 3, "
                    "4, 5, 6 or 8 bits in groups of 32, 64 or 128, or mxfp4, mxfp8 or nvfp4 planes",
                    w->file, w->name, tensor_view_shape_text(w, a), scales->name, dtype_name(scales->dtype),
                    tensor_view_shape_text(scales, b), K);

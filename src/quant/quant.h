@@ -1,9 +1,9 @@
 /* Quantized planes of MLX checkpoints: which modes exist, which mode two planes are, decoding and encoding.
  *
- * A matrix W[n_out, K] is stored as `weight` U32 [n_out, K * bits / 32] (little-endian bit stream per row, element i in bits
- * [i*bits, (i+1)*bits)), `scales` [n_out, K / group] and, for affine, `biases` of the same shape; w = scale * code + bias.
- * The decoders here are the scalar reference that every kernel is compared with. Source of the rules: ml-explore/mlx,
- * described in docs/quantization.md.
+ * A matrix W[n_out, K] is stored as `weight` U32 [n_out, K * bits / 32] (little-endian bit stream per row, element i in
+ * bits [i*bits, (i+1)*bits)), `scales` [n_out, K / group] and, for affine, `biases` of the same shape; w = scale * code
+ * + bias. The decoders here are the scalar reference that every kernel is compared with. Source of the rules:
+ * ml-explore/mlx, described in docs/quantization.md.
  */
 #ifndef MLXCEL_QUANT_QUANT_H
 #define MLXCEL_QUANT_QUANT_H
@@ -28,9 +28,10 @@ enum quant_mode quant_mode_from_name(const char *name);
 
 struct tensor_view;
 /* Decides the mode of the planes of one parameter whose logical input width is K, from the planes alone
- * (bits = 32 * cols / K, group = K / groups), and checks every shape: leading dimensions equal, packed width exact, dtypes a
- * pair that MLX can hold. w and scales are not NULL, biases may be. On a misfit adds one fault naming plane, file, both
- * shapes and what is needed, and returns its code. lead is the number of leading dimensions before K (1 for [out, K]). */
+ * (bits = 32 * cols / K, group = K / groups), and checks every shape: leading dimensions equal, packed width exact,
+ * dtypes a pair that MLX can hold. w and scales are not NULL, biases may be. On a misfit adds one fault naming plane,
+ * file, both shapes and what is needed, and returns its code. lead is the number of leading dimensions before K (1 for
+ * [out, K]). */
 int quant_from_planes(struct quant *out, const struct tensor_view *w, const struct tensor_view *scales,
                       const struct tensor_view *biases, int64_t K, struct faults *f);
 
@@ -41,7 +42,8 @@ size_t quant_scale_row_bytes(const struct quant *q, int64_t K);
 /* Widens n elements of F16, BF16 or F32 (p need not be aligned) to float32. */
 void quant_widen(enum dtype d, const void *p, int64_t n, float *out);
 
-/* Decodes the first K elements of a row to float32: fl(fl(scale * code) + bias) with scale and bias widened to float32. */
+/* Decodes the first K elements of a row to float32: fl(fl(scale * code) + bias) with scale and bias widened to float32.
+ */
 void quant_decode_row(const struct quant *q, const void *codes, const void *scales, const void *biases, int64_t K,
                       float *out);
 /* The integer codes of a row (affine and the 4-bit float modes: the raw code), one byte each. */

@@ -1,5 +1,5 @@
-/* Composed operations as the composition of primitives: what a backend without a fused form runs, and what the fused forms
- * must equal bit for bit. */
+/* Composed operations as the composition of primitives: what a backend without a fused form runs, and what the fused
+ * forms must equal bit for bit. */
 #include "tensor/ops.h"
 
 static void linear_many(struct run *r, int n, const struct weight *const *w, struct tensor x, const struct tensor *y)

@@ -123,7 +123,8 @@ static void test_names(void **state)
 
 static struct tensor_view view(const char *name, enum dtype d, int64_t rows, int64_t cols)
 {
-    return (struct tensor_view){.name = name, .file = "model.safetensors", .dtype = d, .n_dim = 2, .shape = {rows, cols}};
+    return (struct tensor_view){
+        .name = name, .file = "model.safetensors", .dtype = d, .n_dim = 2, .shape = {rows, cols}};
 }
 
 static void test_from_planes(void **state)
@@ -162,7 +163,8 @@ static void test_refusals(void **state)
         {DTYPE_U32, DTYPE_U8, DTYPE_U8, 16, 5, 4, 4, 128, ERR_MISFIT, "no biases plane"},
         {DTYPE_U32, DTYPE_F16, DTYPE_BF16, 16, 5, 2, 2, 128, ERR_MISFIT, "the type and shape of the scales"},
         {DTYPE_U32, DTYPE_F16, DTYPE_F16, 16, 5, 2, 1, 128, ERR_MISFIT, "'a.biases' is F16 [5, 1]"},
-        {DTYPE_U32, DTYPE_F16, DTYPE_F16, 28, 5, 2, 2, 128, ERR_MISFIT, "does not hold rows of 128 inputs"}, /* 7 bits */
+        {DTYPE_U32, DTYPE_F16, DTYPE_F16, 28, 5, 2, 2, 128, ERR_MISFIT,
+         "does not hold rows of 128 inputs"}, /* 7 bits */
         {DTYPE_U32, DTYPE_F16, DTYPE_F16, 17, 5, 2, 2, 128, ERR_MISFIT, "does not hold"},
         {DTYPE_U32, DTYPE_F16, DTYPE_F16, 16, 5, 8, 8, 128, ERR_MISFIT, "does not hold"}, /* group 16 */
         {DTYPE_U32, DTYPE_F16, DTYPE_F16, 16, 5, 3, 3, 128, ERR_MISFIT, "does not hold"},
@@ -181,7 +183,7 @@ static void test_refusals(void **state)
         struct faults      f = {0};
         struct error       e = {0};
         struct quant       q;
-        int rc = quant_from_planes(&q, &w, &s, cases[i].b == DTYPE_NONE ? NULL : &b, cases[i].K, &f);
+        int                rc = quant_from_planes(&q, &w, &s, cases[i].b == DTYPE_NONE ? NULL : &b, cases[i].K, &f);
         assert_int_equal(rc, cases[i].code);
         assert_int_equal(faults_report(&f, &e), cases[i].code);
         if (!strstr(e.msg, cases[i].words))

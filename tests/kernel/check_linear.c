@@ -1,0 +1,410 @@
+/* Checks of matrix products: every form of weight at every level, for any number of rows and threads.
+ *
+ * Three kinds of truth:
+ *   arithmetic  against the sums of docs/order-law.md in double: what float32 rounding may add is bounded by
+ *               c * eps * sum |a * b|
+ *   meaning     against the plain product in double: an input may move by half its block's step, so an output by
+ *               sum |w| * step / 2
+ *   order       the same bits as the scalar level with one thread and all rows together
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/num.h"
+#include "cpu/linear.h"
+#include "harness.h"
+
+enum { ROWS = 33, N_IN_MAX = 1152 };
+
+static const int        widths[] = {2, 3, 4, 5, 6, 8}, groups[] = {32, 64, 128};
+static const enum dtype types[] = {DTYPE_F16, DTYPE_BF16, DTYPE_F32};
+
+/* One product: planes of W[n_out, n_in] and ROWS rows of x. */
+struct product {
+    struct weight w;
+    float        *x, *bias, *dense; /* dense: W as float32, for the truths */
+    void         *codes, *scales, *biases;
+};
+
+static void *need(size_t bytes)
+{
+    void *p = calloc(1, bytes);
+    if (!p)
+        exit(2);
+    return p;
+}
+
+static void narrow(enum dtype d, float f, void *p, int64_t i)
+{
+    uint16_t h = d == DTYPE_F16 ? f32_to_f16(f) : f32_to_bf16(f);
+    if (d == DTYPE_F32)
+        memcpy((char *)p + 4 * i, &f, 4);
+    else
+        memcpy((char *)p + 2 * i, &h, 2);
+}
+
+static void plant_extremes(float *x, int64_t n_in)
+{
+    int64_t b = MIN(n_in, (int64_t)LINEAR_BLOCK);
+    for (int64_t i = 0; i < n_in; i++) {
+        x[0 * n_in + i] = 0;
+        x[1 * n_in + i] *= i < b ? 1e-38f : 1e-30f;
+        x[2 * n_in + i] *= i % 3 ? 1e30f : 1e-3f;
+        x[3 * n_in + i] = i % 2 ? 1 : -1; /* every code at its bound */
+        x[4 * n_in + i] = (float)(i % 255) - 127;
+    }
+    x[5 * n_in + n_in / 2] = NAN;
+    x[6 * n_in + n_in - 1] = INFINITY;
+    x[7 * n_in] = -INFINITY;
+}
+
+/* The planes of p->dense, which becomes what they hold. */
+static void encode(struct product *p, int bits, int group, enum dtype d)
+{
+    int64_t n_in = p->w.n_in;
+    p->w.quant = (struct quant){QUANT_AFFINE, bits, group, d};
+    size_t row = quant_row_bytes(&p->w.quant, n_in), srow = quant_scale_row_bytes(&p->w.quant, n_in);
+    p->scales = need(srow * (size_t)p->w.n_out);
+    p->biases = need(srow * (size_t)p->w.n_out);
+    for (int64_t o = 0; o < p->w.n_out; o++) {
+        char *c = (char *)p->codes + (size_t)o * row, *s = (char *)p->scales + (size_t)o * srow;
+        char *b = (char *)p->biases + (size_t)o * srow;
+        for (int64_t i = 0; i < n_in && o % 5 == 1; i++) /* all codes but one of a group at the end of their range */
+            p->dense[o * n_in + i] = i % group ? 1.0f : -1.5f;
+        quant_encode_row(&p->w.quant, p->dense + o * n_in, n_in, c, s, b);
+        quant_decode_row(&p->w.quant, c, s, b, n_in, p->dense + o * n_in);
+    }
+    p->w.scales = p->scales;
+    p->w.biases = p->biases;
+}
+
+/* bits 0: dense of type d; else affine with scales of type d. */
+static void product_init(struct kc *k, struct product *p, int bits, int group, enum dtype d, int64_t n_out,
+                         int64_t n_in)
+{
+    size_t n = (size_t)(n_out * n_in);
+    *p = (struct product){.w = {.name = "w", .n_out = n_out, .n_in = n_in, .dtype = d}};
+    p->dense = need(n * 4);
+    p->codes = need(n * 4);
+    p->x = need((size_t)(ROWS * n_in) * 4);
+    p->bias = need((size_t)n_out * 4);
+    for (size_t i = 0; i < n; i++)
+        p->dense[i] = (float)kc_normal(k);
+    for (int64_t i = 0; i < ROWS * n_in; i++)
+        p->x[i] = (float)kc_normal(k);
+    plant_extremes(p->x, n_in);
+    for (int64_t i = 0; i < n_out; i++)
+        p->bias[i] = (float)kc_normal(k);
+    p->w.bias = kc_below(k, 2) ? p->bias : NULL;
+    p->w.data = p->codes;
+    if (bits) {
+        encode(p, bits, group, d);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        narrow(d, p->dense[i], p->codes, (int64_t)i);
+    quant_widen(d, p->codes, (int64_t)n, p->dense);
+}
+
+static void product_deinit(struct product *p)
+{
+    free(p->dense);
+    free(p->x);
+    free(p->bias);
+    free(p->codes);
+    free(p->scales);
+    free(p->biases);
+}
+
+static struct backend *backend_new(enum cpu_level level, int threads, enum precision precision, int64_t n_row,
+                                   int64_t n_in)
+{
+    struct backend    *b = NULL;
+    struct cpu_options o = {threads, (int)level, precision};
+    struct run_limits  lim = {.n_row = n_row, .n_in = n_in, .n_head = 1, .n_kv_head = 1, .head_dim = 64, .n_key = 64};
+    if (cpu_backend_new(&b, &o, NULL) || b->reserve(b, &lim, NULL))
+        exit(2);
+    return b;
+}
+
+static void prepare(struct backend *b, struct weight *w)
+{
+    if (b->prepare(b, w, WEIGHT_LINEAR, NULL))
+        exit(2);
+}
+
+/* y[ROWS, n_out], `n` rows at a time; x and y of each call end at a guard page. */
+static void compute(struct kc *k, struct backend *b, const struct product *p, int64_t n, float *y)
+{
+    struct run r = {.backend = b};
+    int64_t    n_in = p->w.n_in, n_out = p->w.n_out;
+    for (int64_t at = 0; at < ROWS; at += n) {
+        int64_t       m = MIN(n, ROWS - at);
+        size_t        x_size = (size_t)(m * n_in) * 4, y_size = (size_t)(m * n_out) * 4;
+        struct tensor x = {kc_guard(x_size), m, n_in, n_in}, t = {kc_guard(y_size), m, n_out, n_out};
+        memcpy(x.data, p->x + at * n_in, x_size);
+        op_linear(&r, &p->w, x, t);
+        memcpy(y + at * n_out, t.data, y_size);
+        kc_unguard(k, x.data);
+        kc_unguard(k, t.data);
+    }
+}
+
+/* A row of x as the order law quantizes it, in double; step: how far each value may be from x. */
+static void quantized_row(const float *x, int64_t n_in, enum precision precision, double *out, double *step)
+{
+    for (int64_t b = 0; b < n_in; b += LINEAR_BLOCK) {
+        float amax = 0;
+        for (int i = 0; i < LINEAR_BLOCK; i++)
+            amax = fmaxf(amax, fabsf(x[b + i]));
+        float s = amax < 1e-33f ? 0 : amax / 127, inv = amax < 1e-33f ? 0 : 127 / amax;
+        for (int i = 0; i < LINEAR_BLOCK; i++) {
+            float q = rintf(x[b + i] * inv), rest = rintf(fmaf(-q, s, x[b + i]) * (inv * 254));
+            out[b + i] = (double)q * s + (precision == PRECISION_HIGH ? (double)rest * (s * (1.0f / 254)) : 0);
+            step[b + i] = s == 0 ? fabsf(x[b + i]) : precision == PRECISION_HIGH ? s / 500.0 : s / 1.99;
+        }
+    }
+}
+
+/* Compares row r of the product, y[n_out], with both truths. */
+static void check_row(struct kc *k, const struct product *p, enum precision precision, int64_t r, const float *y)
+{
+    int64_t       n = p->w.n_in;
+    const float  *x = p->x + r * n;
+    bool          quantized = p->w.quant.mode != QUANT_NONE && precision != PRECISION_EXACT;
+    static double q[N_IN_MAX], step[N_IN_MAX];
+    bool          finite = true;
+    for (int64_t i = 0; i < n; i++) {
+        q[i] = x[i];
+        step[i] = 0;
+        finite &= isfinite(x[i]);
+    }
+    if (finite && quantized)
+        quantized_row(x, n, precision, q, step);
+    for (int64_t o = 0; o < p->w.n_out; o++) {
+        const float *w = p->dense + o * n;
+        double       sum = p->w.bias ? p->bias[o] : 0, truth = sum, mag = fabs(sum), slack = 0;
+        if (!finite) {
+            kc_expect(k, !isfinite(y[o]), "row %d: %g of inputs that are not finite", (int)r, y[o]);
+            continue;
+        }
+        for (int64_t i = 0; i < n; i++) {
+            sum += q[i] * w[i];
+            truth += (double)x[i] * w[i];
+            /* |scale * code| and |bias| apart are larger than |w|; these data keep both below 4 (|w| + 1) */
+            mag += 4 * fabs(q[i]) * (fabs(w[i]) + (quantized ? 1 : 0));
+            slack += step[i] * fabs(w[i]);
+        }
+        double bound = KC_EPS * (8 + sqrt((double)n)) * mag + (double)n * 0x1p-126, whole = bound + slack;
+        kc_close(k, "against its quantized inputs", y + o, &sum, &bound, 1);
+        kc_close(k, "against its inputs", y + o, &truth, &whole, 1);
+    }
+}
+
+/* The level against both truths and against scalar, for several numbers of rows and threads. */
+static void check_product(struct kc *k, int bits, int group, enum dtype d, enum precision precision, int64_t n_out,
+                          int64_t n_in)
+{
+    static const int rows[] = {1, 2, 3, 4, 5, 7, 17, ROWS};
+    struct product   p;
+    int              threads = 1 + kc_below(k, 3);
+    product_init(k, &p, bits, group, d, n_out, n_in);
+    float          *want = need((size_t)(ROWS * n_out) * 4), *got = need((size_t)(ROWS * n_out) * 4);
+    struct backend *one = backend_new(CPU_SCALAR, 1, precision, ROWS, n_in);
+    prepare(one, &p.w);
+    compute(k, one, &p, ROWS, want);
+    one->release(one, &p.w);
+    one->free(one);
+    struct backend *b = backend_new(k->level, threads, precision, ROWS, n_in);
+    prepare(b, &p.w);
+    for (int i = 0; i < 4; i++) {
+        int n = i ? rows[kc_below(k, (int)ARRAY_LEN(rows))] : 1;
+        kc_notef(k, "%d bits, group %d, %s, [%d, %d], precision %d, %d rows, %d threads", bits, group, dtype_name(d),
+                 (int)n_out, (int)n_in, (int)precision, n, threads);
+        compute(k, b, &p, n, got);
+        kc_same_floats(k, "against scalar", got, want, ROWS * n_out);
+    }
+    for (int64_t r = 0; r < ROWS; r++)
+        check_row(k, &p, precision, r, got + r * n_out);
+    b->release(b, &p.w);
+    b->free(b);
+    free(want);
+    free(got);
+    product_deinit(&p);
+}
+
+static int some_outputs(struct kc *k)
+{
+    return kc_pick(k, 1, 7, 16, 17, 33, 100);
+}
+
+static void check_affine(struct kc *k)
+{
+    for (size_t b = 0; b < ARRAY_LEN(widths); b++)
+        for (size_t g = 0; g < ARRAY_LEN(groups); g++)
+            for (size_t t = 0; t < ARRAY_LEN(types); t++)
+                for (int p = PRECISION_DEFAULT; p <= PRECISION_EXACT; p++)
+                    check_product(k, widths[b], groups[g], types[t], (enum precision)p, some_outputs(k),
+                                  groups[g] * (1 + kc_below(k, 3)));
+    for (size_t b = 0; b < ARRAY_LEN(widths); b++) /* more than one panel */
+        check_product(k, widths[b], groups[b % 3], DTYPE_F16, (enum precision)(b % 2), 33, N_IN_MAX);
+}
+
+static void check_dense(struct kc *k)
+{
+    static const int64_t ins[] = {1, 5, 31, 64, 100, 577, 1100};
+    for (size_t t = 0; t < ARRAY_LEN(types); t++)
+        for (size_t i = 0; i < ARRAY_LEN(ins); i++)
+            check_product(k, 0, 0, types[t], (enum precision)kc_below(k, 3), some_outputs(k), ins[i]);
+}
+
+enum { FUSED_IN = 96, FUSED_OUT = 50 };
+
+/* The fused operations give the bits of their composition. */
+static void check_fused_case(struct kc *k, int gate_bits, int up_bits, enum dtype d, int64_t n_row)
+{
+    struct product gate, up;
+    product_init(k, &gate, gate_bits, 32, d, FUSED_OUT, FUSED_IN);
+    product_init(k, &up, up_bits, 32, d, FUSED_OUT, FUSED_IN);
+    struct backend *b = backend_new(k->level, 2, PRECISION_DEFAULT, ROWS, FUSED_IN);
+    struct run      r = {.backend = b};
+    struct ops      plain = {.linear = b->ops.linear, .silu_mul = b->ops.silu_mul};
+    float          *y[4];
+    struct tensor   x = {gate.x, n_row, FUSED_IN, FUSED_IN}, t[4];
+    prepare(b, &gate.w);
+    prepare(b, &up.w);
+    for (int i = 0; i < 4; i++) {
+        y[i] = kc_guard((size_t)(n_row * FUSED_OUT) * 4);
+        t[i] = (struct tensor){y[i], n_row, FUSED_OUT, FUSED_OUT};
+    }
+    kc_notef(k, "%d and %d bits, %s, %d rows", gate_bits, up_bits, dtype_name(d), (int)n_row);
+    ops_set_defaults(&plain);
+    const struct weight *w[] = {&gate.w, &up.w};
+    b->ops.linear_many(&r, 2, w, x, t);
+    plain.linear_many(&r, 2, w, x, t + 2);
+    kc_same_floats(k, "linear_many, first", y[0], y[2], n_row * FUSED_OUT);
+    kc_same_floats(k, "linear_many, second", y[1], y[3], n_row * FUSED_OUT);
+    b->ops.linear_silu_mul(&r, &gate.w, &up.w, x, t[1], t[0]);
+    plain.linear_silu_mul(&r, &gate.w, &up.w, x, t[3], t[2]);
+    kc_same_floats(k, "linear_silu_mul", y[0], y[2], n_row * FUSED_OUT);
+    for (int i = 0; i < 4; i++)
+        kc_unguard(k, y[i]);
+    b->release(b, &gate.w);
+    b->release(b, &up.w);
+    b->free(b);
+    product_deinit(&gate);
+    product_deinit(&up);
+}
+
+static void check_fused(struct kc *k)
+{
+    for (size_t t = 0; t < ARRAY_LEN(types); t++)
+        for (int64_t n_row = 1; n_row < ROWS; n_row += 18) {
+            check_fused_case(k, 4, 8, types[t], n_row);
+            check_fused_case(k, 0, 0, types[t], n_row);
+            check_fused_case(k, 4, 0, types[t], n_row);
+            check_fused_case(k, 0, 6, types[t], n_row);
+        }
+}
+
+static void check_embed_case(struct kc *k, int bits, int group, enum dtype d, int n_row)
+{
+    enum { TOKENS = 40, WIDTH = 128 };
+    struct product p;
+    int32_t        token[ROWS];
+    product_init(k, &p, bits, group, d, TOKENS, WIDTH);
+    struct backend *b = backend_new(k->level, 2, PRECISION_DEFAULT, ROWS, WIDTH);
+    struct step     s = {.n_row = n_row, .token = token};
+    struct run      r = {.backend = b, .step = &s};
+    float          *y = kc_guard((size_t)n_row * WIDTH * 4);
+    for (int i = 0; i < n_row; i++)
+        token[i] = kc_below(k, TOKENS);
+    op_embed(&r, &p.w, (struct tensor){y, n_row, WIDTH, WIDTH});
+    for (int i = 0; i < n_row; i++)
+        kc_same_floats(k, "row", y + i * WIDTH, p.dense + token[i] * WIDTH, WIDTH);
+    kc_unguard(k, y);
+    b->free(b);
+    product_deinit(&p);
+}
+
+static void check_embed(struct kc *k)
+{
+    for (size_t t = 0; t < ARRAY_LEN(types); t++) {
+        check_embed_case(k, 0, 0, types[t], 3);
+        for (size_t b = 0; b < ARRAY_LEN(widths); b++)
+            check_embed_case(k, widths[b], groups[b % 3], types[t], 17);
+    }
+}
+
+/* --- rates ----------------------------------------------------------------------------------------------------------
+ */
+
+struct bench {
+    struct run    run;
+    struct weight w;
+    struct tensor x, y;
+};
+
+static void bench_linear(void *arg)
+{
+    struct bench *b = arg;
+    op_linear(&b->run, &b->w, b->x, b->y);
+}
+
+/* One row of a matrix larger than the caches reads memory; many rows of a small one compute. */
+static void bench_case(struct kc *k, int bits, enum dtype d, enum precision precision, int64_t n_row, int64_t n_out)
+{
+    enum { N_IN = 1024 };
+    char           name[64];
+    struct bench   b = {.w = {.name = "w", .n_out = n_out, .n_in = N_IN, .dtype = d}};
+    size_t         size = (size_t)n_out * N_IN * 4;
+    unsigned char *planes = need(size);
+    if (bits)
+        b.w.quant = (struct quant){QUANT_AFFINE, bits, 64, d};
+    for (size_t i = 0; i < size; i++)
+        planes[i] = (unsigned char)(kc_random(k) & 0x3b); /* finite in every type */
+    b.w.data = b.w.scales = b.w.biases = planes;
+    b.run.backend = backend_new(k->level, k->threads, precision, n_row, N_IN);
+    prepare(b.run.backend, &b.w);
+    free(planes);
+    b.x = (struct tensor){need((size_t)n_row * N_IN * 4), n_row, N_IN, N_IN};
+    b.y = (struct tensor){need((size_t)(n_row * n_out) * 4), n_row, n_out, n_out};
+    for (int64_t i = 0; i < n_row * N_IN; i++)
+        tensor_row(b.x, 0)[i] = (float)kc_normal(k);
+    snprintf(name, sizeof name, "linear %d bits %s, %d x %d x %d%s", bits, dtype_name(d), (int)n_row, N_IN, (int)n_out,
+             precision == PRECISION_HIGH ? ", high" : "");
+    double bytes = (double)b.run.backend->packed_size(b.run.backend, &b.w, WEIGHT_LINEAR);
+    kc_rate(k, name, kc_time(bench_linear, &b), n_row == 1 ? bytes : 0, 2.0 * (double)(n_row * N_IN * n_out));
+    b.run.backend->release(b.run.backend, &b.w);
+    b.run.backend->free(b.run.backend);
+    free(b.x.data);
+    free(b.y.data);
+}
+
+static void bench_affine(struct kc *k)
+{
+    for (size_t b = 0; b < ARRAY_LEN(widths); b++)
+        bench_case(k, widths[b], DTYPE_F16, PRECISION_DEFAULT, 1, 128 << 10);
+    for (size_t b = 2; b < ARRAY_LEN(widths); b++)
+        bench_case(k, widths[b], DTYPE_F16, PRECISION_DEFAULT, 256, 1024);
+    bench_case(k, 4, DTYPE_F16, PRECISION_HIGH, 256, 1024);
+}
+
+static void bench_dense(struct kc *k)
+{
+    for (size_t t = 0; t < ARRAY_LEN(types); t++) {
+        bench_case(k, 0, types[t], PRECISION_DEFAULT, 1, 64 << 10);
+        bench_case(k, 0, types[t], PRECISION_DEFAULT, 256, 1024);
+    }
+}
+
+const struct check linear_checks[] = {
+    {"linear_affine", check_affine, bench_affine},
+    {"linear_dense", check_dense, bench_dense},
+    {"linear_fused", check_fused, NULL},
+    {"embed", check_embed, NULL},
+    {NULL, NULL, NULL},
+};
