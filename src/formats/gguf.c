@@ -210,7 +210,8 @@ static int place_tensors(struct gguf *g, struct cursor *c, struct error *e)
     }
     if (!num_align((size_t)(c->p - g->start), (size_t)align, &start))
         return cut_short(g, "the header", e);
-    size_t size = start < g->size ? g->size - start : 0;
+    start = MIN(start, g->size); /* the padding may be missing when no data follows */
+    size_t size = g->size - start;
     if (g->n_tensors)
         qsort(g->extents, g->n_tensors, sizeof *g->extents, by_offset);
     for (size_t i = 0; i < g->n_tensors; i++) {

@@ -1,0 +1,126 @@
+"""Spoilt tokenizers, given to `tokenize`, and templates, given to `template`."""
+import json
+
+from cases import TEMPLATE, TOKENIZE, Case, Special
+from tiny import text_files, tokenizer
+
+FILE = "tokenizer.json"
+TEXT = b"hello \xff world </s>" * 20
+
+
+def whole_tokenizers():
+    """(name, content of tokenizer.json, words)"""
+    yield "empty", b"", FILE
+    yield "list", b"[]", FILE
+    yield "no_model", b"{}", "model"
+    yield "open", b'{"model":{"vocab":{"a":1', FILE
+    yield "zeros", bytes(100), FILE
+    yield "deep", b'{"model":' + b"[" * 1_000_000, FILE
+    yield "bad_utf8", json.dumps(tokenizer()).encode().replace(b'"he"', b'"\xff"'), FILE
+    yield "folder", Special("dir"), FILE
+    yield "fifo", Special("fifo"), FILE
+
+
+def tokenizer_fields():
+    """(name, path to a field, its value, words)"""
+    split = lambda pattern: {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    added = lambda **facts: [{"id": 258, "content": "<s>", "special": True, "single_word": False, "lstrip": False,
+                              "rstrip": False, "normalized": False, **facts}]
+    yield "model_type", ["model", "type"], "Abacus", "Abacus"
+    yield "model_text", ["model"], "BPE", "model"
+    yield "vocab_list", ["model", "vocab"], ["a"], "vocab"
+    yield "vocab_text_ids", ["model", "vocab"], {"a": "1"}, ""
+    yield "vocab_negative", ["model", "vocab", "a"], -1, ""
+    yield "vocab_huge_id", ["model", "vocab", "a"], 2**31 - 1, ""
+    yield "vocab_fraction", ["model", "vocab", "a"], 1.5, ""
+    yield "vocab_same_id", ["model", "vocab", "a"], 98, ""
+    yield "merges_object", ["model", "merges"], {}, "merges"
+    yield "merges_unknown", ["model", "merges"], ["zzz yyy"], "zzz"
+    yield "merges_one_part", ["model", "merges"], ["he"], ""
+    yield "merges_three", ["model", "merges"], [["h", "e", "l"]], ""
+    yield "merges_numbers", ["model", "merges"], [1, 2], ""
+    yield "pre_tokenizer_unknown", ["pre_tokenizer"], {"type": "Knife"}, "Knife"
+    yield "pre_tokenizer_list", ["pre_tokenizer"], [], "pre_tokenizer"
+    yield "regex_broken", ["pre_tokenizer"], split("(unclosed"), ""
+    yield "regex_deep", ["pre_tokenizer"], split("(" * 20_000 + ")" * 20_000), ""
+    yield "regex_catastrophe", ["pre_tokenizer"], split("^(([a-z \\s\\S])+.)+[^\\s\\S]$"), ""
+    yield "regex_number", ["pre_tokenizer"], split(7), ""
+    yield "sequence_deep", ["pre_tokenizer"], nested(60, split("a")), ""
+    yield "normalizer_unknown", ["normalizer"], {"type": "Iron"}, "Iron"
+    yield "decoder_unknown", ["decoder"], {"type": "Ring"}, "Ring"
+    yield "post_processor_unknown", ["post_processor"], {"type": "Stamp"}, "Stamp"
+    yield "added_object", ["added_tokens"], {"a": 1}, "added_tokens"
+    yield "added_no_content", ["added_tokens"], [{"id": 1}], ""
+    yield "added_negative", ["added_tokens"], added(id=-1), ""
+    yield "added_huge_id", ["added_tokens"], added(id=2**40), ""
+    yield "added_text_id", ["added_tokens"], added(id="258"), ""
+
+
+def nested(depth, inner):
+    for _ in range(depth):
+        inner = {"type": "Sequence", "pretokenizers": [inner]}
+    return inner
+
+
+def templates():
+    """(name, template, words)"""
+    yield "unclosed_tag", "{{ messages", ""
+    yield "unclosed_for", "{% for m in messages %}x", ""
+    yield "unclosed_comment", "{# x", ""
+    yield "unclosed_string", "{{ 'x }}", ""
+    yield "stray_end", "{% endfor %}", "endfor"
+    yield "unknown_tag", "{% frobnicate %}", "frobnicate"
+    yield "unknown_filter", "{{ messages | frobnicate }}", "frobnicate"
+    yield "unknown_test", "{{ messages is frobnicate }}", "frobnicate"
+    yield "call_undefined", "{{ frobnicate() }}", "frobnicate"
+    yield "attribute_of_undefined", "{{ a.b.c }}", ""
+    yield "raise", "{{ raise_exception('no such\nrole') }}", "no such"
+    yield "add_types", "{{ 1 + 'a' }}", ""
+    yield "divide_by_zero", "{{ 1 / 0 }}", ""
+    yield "include", "{% include '/etc/passwd' %}", ""
+    yield "endless_range", "{% for i in range(1000000000) %}{% for j in range(1000000000) %}{% endfor %}{% endfor %}", ""
+    yield "endless_output", "{% for i in range(100000) %}{% for j in range(100000) %}" + "x" * 1000 + "{% endfor %}{% endfor %}", ""
+    yield "doubling_text", "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ ns.s }}", ""
+    yield "doubling_list", "{% set ns = namespace(s=[1]) %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ ns.s }}", ""
+    yield "repeat_text", "{{ 'xxxxxxxx' * 10000000000 }}", ""
+    yield "endless_macro", "{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", ""
+    yield "deep_parentheses", "{{ " + "(" * 100_000 + "1" + ")" * 100_000 + " }}", ""
+    yield "deep_lists", "{{ " + "[" * 100_000 + "]" * 100_000 + " }}", ""
+    yield "deep_not", "{{ " + "not " * 100_000 + "1 }}", ""
+    yield "deep_minus", "{{ " + "-" * 100_000 + "1 }}", ""
+    yield "deep_if", "{% if 1 %}" * 100_000, ""
+    yield "long_chain", "{{ x" + ".a" * 100_000 + " }}", ""
+
+
+def inputs():
+    """(name, content of input.json, words)"""
+    yield "empty", b"", "input.json"
+    yield "list", b"[]", ""
+    yield "open", b'{"messages":[', "input.json"
+    yield "deep", b'{"messages":' + b"[" * 1_000_000, "input.json"
+    yield "bad_utf8", b'{"messages":"\xff"}', "input.json"
+    yield "folder", Special("dir"), "input.json"
+
+
+def cases():
+    yield Case("valid_tokenizer", text_files(), TOKENIZE, stdin=TEXT, valid=True)
+    yield Case("tokenizer_missing", {}, TOKENIZE, (FILE,), TEXT)
+    for name, content, words in whole_tokenizers():
+        yield Case("tokenizer_" + name, {**text_files(), FILE: content}, TOKENIZE, (words,), TEXT)
+    for name, path, value, words in tokenizer_fields():
+        t = tokenizer()
+        at = t
+        for key in path[:-1]:
+            at = at[key]
+        at[path[-1]] = value
+        yield Case("tokenizer_" + name, {**text_files(), FILE: json.dumps(t).encode()}, TOKENIZE, (words,), TEXT)
+    good_input = json.dumps({"messages": [{"role": "user", "content": "hello"}]}).encode()
+    good = text_files()
+    template = json.loads(good["tokenizer_config.json"])["chat_template"].encode()
+    yield Case("valid_template", {"t.jinja": template, "input.json": good_input}, TEMPLATE, valid=True)
+    for name, text, words in templates():
+        yield Case("template_" + name, {"t.jinja": text.encode(), "input.json": good_input}, TEMPLATE, (words,))
+    yield Case("template_bad_utf8", {"t.jinja": b"{{ '\xff' }}", "input.json": good_input}, TEMPLATE)
+    yield Case("template_missing", {"input.json": good_input}, TEMPLATE, ("t.jinja",))
+    for name, content, words in inputs():
+        yield Case("template_input_" + name, {"t.jinja": template, "input.json": content}, TEMPLATE, (words,))
