@@ -1,8 +1,8 @@
 /* Scalar conversions between float32 and the two 16-bit floats, by their bits.
  *
- * float16: sign, 5 exponent bits (bias 15), 10 fraction bits. bfloat16: the upper half of a float32. Narrowing rounds to
- * nearest, ties to even, as IEEE 754 and every reference does; NaN stays NaN (made quiet). Kernels have their own vector
- * forms; these serve loading, files and tests.
+ * float16: sign, 5 exponent bits (bias 15), 10 fraction bits. bfloat16: the upper half of a float32. Narrowing rounds
+ * to nearest, ties to even, as IEEE 754 and every reference does; NaN stays NaN (made quiet). Kernels have their own
+ * vector forms; these serve loading, files and tests.
  */
 #ifndef MLXCEL_BASE_HALF_H
 #define MLXCEL_BASE_HALF_H

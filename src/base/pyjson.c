@@ -94,8 +94,8 @@ int pyjson_parse(json_t **out, struct str text, const char *name, struct error *
         if (!*out)
             status = json_error_code(&why) == json_error_out_of_memory
                          ? error_nomem(e, name)
-                         : error_set(e, ERR_FORMAT, NULL, "%s: not valid JSON at line %d, column %d: %s", name, why.line,
-                                     why.column, why.text);
+                         : error_set(e, ERR_FORMAT, NULL, "%s: not valid JSON at line %d, column %d: %s", name,
+                                     why.line, why.column, why.text);
     }
     buf_deinit(&clean);
     return status;

@@ -1,7 +1,8 @@
 /* Small JSON documents as Python's json module writes them, read into a jansson tree.
  *
  * Python writes NaN, Infinity and -Infinity as bare words, and integers of any size (model_max_length is often
- * 1000000000000000019884624838656). A filter makes them digestible first: the words become the strings "NaN", "Infinity",
+ * 1000000000000000019884624838656). A filter makes them digestible first: the words become the strings "NaN",
+ * "Infinity",
  * "-Infinity", integers of more than 18 digits become reals. Everything else must be plain JSON: duplicate keys, NUL in
  * strings, reals beyond double, nesting deeper than 64 levels and more than 200,000 arrays and objects are refused.
  */

@@ -196,7 +196,7 @@ void checkpoint_release(const struct checkpoint *c, const struct tensor_view *t)
 {
     struct entry *x = entry_of(c, t);
     size_t        page = (size_t)sysconf(_SC_PAGESIZE);
-    uintptr_t     begin = ((uintptr_t)t->data + page - 1) / page * page, end = ((uintptr_t)t->data + t->size) / page * page;
+    uintptr_t begin = ((uintptr_t)t->data + page - 1) / page * page, end = ((uintptr_t)t->data + t->size) / page * page;
     free(x->copy);
     x->copy = NULL;
     /* A private mapping that was never written: the pages come back from the file when they are read again. */

@@ -5,8 +5,8 @@
  * needed tensor is missing is for the caller to say. A name in two files is refused. Where the index and the shards
  * disagree about a tensor's place, the shards are right.
  *
- * The data are views of read-only mappings that live until checkpoint_close. MLX pads no header, so most of its files hold
- * tensors at odd addresses: checkpoint_data gives an aligned pointer, copying only where it must.
+ * The data are views of read-only mappings that live until checkpoint_close. MLX pads no header, so most of its files
+ * hold tensors at odd addresses: checkpoint_data gives an aligned pointer, copying only where it must.
  *
  * Reading is thread-safe, except checkpoint_data and checkpoint_release on the same tensor.
  */
@@ -19,24 +19,26 @@
 
 struct checkpoint;
 
-/* All shards of a directory. ERR_NOT_FOUND when it holds no weights, ERR_FORMAT with every fault of the first bad file. */
+/* All shards of a directory. ERR_NOT_FOUND when it holds no weights, ERR_FORMAT with all faults of the first bad file.
+ */
 int checkpoint_open(struct checkpoint **out, const char *dir, const struct log *log, struct error *e);
 /* One .safetensors file of any name (adapters, fixtures). */
 int  checkpoint_open_file(struct checkpoint **out, const char *path, const struct log *log, struct error *e);
 void checkpoint_close(struct checkpoint *c); /* NULL is fine */
 
 size_t                    checkpoint_count(const struct checkpoint *c);
-size_t                    checkpoint_bytes(const struct checkpoint *c);              /* of all tensors */
-const struct tensor_view *checkpoint_at(const struct checkpoint *c, size_t i);       /* sorted by name (bytes) */
+size_t                    checkpoint_bytes(const struct checkpoint *c);                  /* of all tensors */
+const struct tensor_view *checkpoint_at(const struct checkpoint *c, size_t i);           /* sorted by name (bytes) */
 const struct tensor_view *checkpoint_find(const struct checkpoint *c, const char *name); /* NULL if there is none */
-const char *checkpoint_metadata(const struct checkpoint *c, const char *key); /* of __metadata__; the first file's; NULL */
+/* A text of __metadata__, from the first file that has the key; NULL if none has. */
+const char *checkpoint_metadata(const struct checkpoint *c, const char *key);
 
 /* The data of t (a view of c) at an address aligned to its element type: the view itself, or a copy that lives until
  * checkpoint_release or checkpoint_close. NULL when out of memory (*e set). */
 const void *checkpoint_data(const struct checkpoint *c, const struct tensor_view *t, struct error *e);
 
-/* t's bytes are not needed for now: frees the copy that checkpoint_data made and lets the system take back the whole pages
- * inside the mapping. t->data stays readable; a pointer to a copy does not. */
+/* t's bytes are not needed for now: frees the copy that checkpoint_data made and lets the system take back the whole
+ * pages inside the mapping. t->data stays readable; a pointer to a copy does not. */
 void checkpoint_release(const struct checkpoint *c, const struct tensor_view *t);
 
 #endif

@@ -1,7 +1,7 @@
 /* Looking up, checking and wording; contracts in config.h.
  *
- * Views form a list that hangs on the root. A view's prefix is what stands before a key in messages, "config.json: " for the
- * root and "config.json: rope_scaling." for a child.
+ * Views form a list that hangs on the root. A view's prefix is what stands before a key in messages, "config.json: "
+ * for the root and "config.json: rope_scaling." for a child.
  */
 #include "formats/config.h"
 
@@ -61,7 +61,8 @@ static enum config_kind kind_of(const json_t *v)
     case JSON_INTEGER:
         return CONFIG_INT;
     case JSON_REAL:
-        return fabs(json_real_value(v)) < 0x1p53 && rint(json_real_value(v)) == json_real_value(v) ? CONFIG_INT : CONFIG_NUM;
+        return fabs(json_real_value(v)) < 0x1p53 && rint(json_real_value(v)) == json_real_value(v) ? CONFIG_INT
+                                                                                                   : CONFIG_NUM;
     case JSON_TRUE:
     case JSON_FALSE:
         return CONFIG_BOOL;
@@ -107,8 +108,8 @@ static void fault_value(struct config *c, const char *inside, const char *key, i
     char found[WANT_MAX], at[16] = "";
     if (i >= 0)
         snprintf(at, sizeof at, "[%d]", i);
-    faults_add(&c->root->faults, ERR_FORMAT, key, "%s%s%s%s is %s, %s is needed", c->prefix, inside, key, at, describe(v, found),
-               want);
+    faults_add(&c->root->faults, ERR_FORMAT, key, "%s%s%s%s is %s, %s is needed", c->prefix, inside, key, at,
+               describe(v, found), want);
 }
 
 static const char *want_int(int64_t lo, int64_t hi, char out[WANT_MAX])

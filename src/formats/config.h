@@ -6,10 +6,11 @@
  *     ...
  *     return config_report(c, e);
  *
- * A key of the root is looked up in the object text_config first, if there is one, then at the top. null counts as missing.
- * A missing required field, a wrong type and a value outside [lo, hi] are faults, worded with the JSON path
- * ("config.json: text_config.hidden_size is a string, a whole number from 1 to 1048576 is needed"); the getter then returns
- * the default (or lo, or NULL) and reading goes on. 10000.0 is a whole number, 5 is a number.
+ * A key of the root is looked up in the object text_config first, if there is one, then at the top. null counts as
+ * missing. A missing required field, a wrong type and a value outside [lo, hi] are faults, worded with the JSON path
+ * ("config.json: text_config.hidden_size is true, a whole number from 1 to 1048576 is needed"); the getter then
+ * returns the default (or lo, or NULL) and reading goes on. 10000.0 is a whole number, 5 is a number; infinity is one
+ * where lo or hi is infinite.
  *
  * Every view and every string belongs to the root and is freed with it. The sentences are sorted by field.
  */
@@ -41,16 +42,18 @@ void config_free(struct config *root);                                          
 
 /* 0, or all faults of the root and its views. */
 int config_report(struct config *c, struct error *e);
-/* Adds the caller's own fault; the message begins "FILE: PATH.key ", so that fmt goes on: "is 7, even numbers are needed". */
-void config_fault(struct config *c, int code, const char *key, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* Adds the caller's own fault; the message begins "FILE: PATH.key ", so that fmt goes on: "is 7, even numbers are
+ * needed". */
+void config_fault(struct config *c, int code, const char *key, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 
 enum config_kind config_kind(struct config *c, const char *key);
 bool             config_has(struct config *c, const char *key); /* present and not null */
-bool             config_is_null(struct config *c, const char *key); /* present as null, where that differs from absence */
+bool config_is_null(struct config *c, const char *key);         /* present as null, where that differs from absence */
 
 int64_t     config_int(struct config *c, const char *key, int64_t lo, int64_t hi); /* required */
 int64_t     config_int_or(struct config *c, const char *key, int64_t lo, int64_t hi, int64_t dflt);
-double      config_num(struct config *c, const char *key, double lo, double hi); /* required; infinity only if [lo, hi] has it */
+double      config_num(struct config *c, const char *key, double lo, double hi); /* required */
 double      config_num_or(struct config *c, const char *key, double lo, double hi, double dflt);
 bool        config_bool_or(struct config *c, const char *key, bool dflt);
 const char *config_str(struct config *c, const char *key); /* required; "" after a fault */

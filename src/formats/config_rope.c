@@ -47,9 +47,16 @@ enum dtype config_dtype(struct config *c)
         const char *name;
         enum dtype  dtype;
     } names[] = {
-        {"auto", DTYPE_NONE},           {"bfloat16", DTYPE_BF16}, {"float16", DTYPE_F16},         {"half", DTYPE_F16},
-        {"float32", DTYPE_F32},         {"float", DTYPE_F32},     {"float64", DTYPE_F64},         {"double", DTYPE_F64},
-        {"float8_e4m3fn", DTYPE_F8_E4M3}, {"float8_e5m2", DTYPE_F8_E5M2},
+        {"auto", DTYPE_NONE},
+        {"bfloat16", DTYPE_BF16},
+        {"float16", DTYPE_F16},
+        {"half", DTYPE_F16},
+        {"float32", DTYPE_F32},
+        {"float", DTYPE_F32},
+        {"float64", DTYPE_F64},
+        {"double", DTYPE_F64},
+        {"float8_e4m3fn", DTYPE_F8_E4M3},
+        {"float8_e5m2", DTYPE_F8_E5M2},
     };
     const char *key = config_has(c, "dtype") ? "dtype" : "torch_dtype";
     const char *s = config_str_or(c, key, "auto");

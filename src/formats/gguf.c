@@ -92,8 +92,8 @@ static int take_name(struct gguf *g, struct cursor *c, const char *what, const c
     if (c->bad)
         return cut_short(g, what, e);
     if (s.n > NAME_MAX_BYTES || memchr(s.p, '\0', s.n))
-        return error_set(e, ERR_FORMAT, NULL, "%s: %s of %zu bytes%s; at most %d without NUL are allowed", g->name, what, s.n,
-                         s.n > NAME_MAX_BYTES ? "" : " that holds a NUL", NAME_MAX_BYTES);
+        return error_set(e, ERR_FORMAT, NULL, "%s: %s of %zu bytes%s; at most %d without NUL are allowed", g->name,
+                         what, s.n, s.n > NAME_MAX_BYTES ? "" : " that holds a NUL", NAME_MAX_BYTES);
     *out = arena_strdup(&g->names, s.p, s.n);
     return *out ? 0 : error_nomem(e, g->name);
 }
@@ -108,7 +108,9 @@ static int skip_elements(const struct gguf *g, struct cursor *c, const char *key
             take_str(c);
     else if (!num_mul(n, (uint64_t)gguf_type_size(type), &bytes) || !take(c, bytes))
         c->bad = true;
-    return c->bad ? error_set(e, ERR_FORMAT, key, "%s: the file ends inside the value '%s' (is it cut short?)", g->name, key) : 0;
+    return c->bad ? error_set(e, ERR_FORMAT, key, "%s: the file ends inside the value '%s' (is it cut short?)", g->name,
+                              key)
+                  : 0;
 }
 
 static int read_value(struct gguf *g, struct cursor *c, struct error *e)
@@ -127,8 +129,8 @@ static int read_value(struct gguf *g, struct cursor *c, struct error *e)
     if (c->bad)
         return cut_short(g, "a value", e);
     if (type >= GGUF_TYPE_COUNT || type == GGUF_ARRAY)
-        return error_set(e, ERR_FORMAT, v.key, "%s: the value '%s' has the %stype %" PRIu64 ", which is not supported", g->name,
-                         v.key, v.array ? "element " : "", type);
+        return error_set(e, ERR_FORMAT, v.key, "%s: the value '%s' has the %stype %" PRIu64 ", which is not supported",
+                         g->name, v.key, v.array ? "element " : "", type);
     v.type = (enum gguf_type)type;
     v.p = c->p;
     status = skip_elements(g, c, v.key, v.type, v.count, e);
@@ -142,8 +144,9 @@ static int tensor_size(const struct gguf *g, struct gguf_tensor *t, const struct
 {
     int64_t n = t->shape[t->n_dim - 1];
     if (n % info->block_elements)
-        return error_set(e, ERR_FORMAT, t->name, "%s: tensor '%s' is %s with rows of %" PRId64 " elements, not a multiple of %d",
-                         g->name, t->name, info->name, n, info->block_elements);
+        return error_set(e, ERR_FORMAT, t->name,
+                         "%s: tensor '%s' is %s with rows of %" PRId64 " elements, not a multiple of %d", g->name,
+                         t->name, info->name, n, info->block_elements);
     n /= info->block_elements;
     for (int i = 0; i < t->n_dim - 1; i++)
         if (!num_mul(n, t->shape[i], &n))
@@ -165,8 +168,8 @@ static int read_tensor(struct gguf *g, struct cursor *c, struct error *e)
         return status;
     uint64_t n_dim = take_number(c, 4);
     if (!c->bad && (n_dim < 1 || n_dim > GGUF_DIMS_MAX))
-        return error_set(e, ERR_FORMAT, t.name, "%s: tensor '%s' has %" PRIu64 " dimensions, 1 to %d are allowed", g->name, t.name,
-                         n_dim, GGUF_DIMS_MAX);
+        return error_set(e, ERR_FORMAT, t.name, "%s: tensor '%s' has %" PRIu64 " dimensions, 1 to %d are allowed",
+                         g->name, t.name, n_dim, GGUF_DIMS_MAX);
     for (uint64_t i = 0; i < n_dim && !c->bad; i++)
         dims[i] = take_number(c, 8);
     t.type = (uint32_t)take_number(c, 4);
@@ -219,16 +222,20 @@ static int place_tensors(struct gguf *g, struct cursor *c, struct error *e)
         uint64_t            offset = g->extents[i].offset;
         char                type[24];
         if (offset % (uint64_t)align)
-            return error_set(e, ERR_FORMAT, t->name, "%s: tensor '%s' is at offset %" PRIu64 ", not a multiple of %" PRId64,
-                             g->name, t->name, offset, align);
+            return error_set(e, ERR_FORMAT, t->name,
+                             "%s: tensor '%s' is at offset %" PRIu64 ", not a multiple of %" PRId64, g->name, t->name,
+                             offset, align);
         if (offset > size || t->size > size - offset)
             return error_set(e, ERR_FORMAT, t->name,
-                             "%s: tensor '%s' (%s) takes %zu bytes at offset %" PRIu64 ", but the data has only %zu (is the file "
+                             "%s: tensor '%s' (%s) takes %zu bytes at offset %" PRIu64
+                             ", but the data has only %zu (is the file "
                              "cut short?)",
                              g->name, t->name, ggml_type_name(t->type, type), t->size, offset, size);
         if (offset < at)
-            return error_set(e, ERR_FORMAT, t->name, "%s: tensor '%s' at offset %" PRIu64 " overlaps the one before it, which "
-                             "ends at %zu", g->name, t->name, offset, at);
+            return error_set(e, ERR_FORMAT, t->name,
+                             "%s: tensor '%s' at offset %" PRIu64 " overlaps the one before it, which "
+                             "ends at %zu",
+                             g->name, t->name, offset, at);
         at = (size_t)offset + t->size;
         if (ggml_type_info(t->type, &(struct ggml_type_info){0}))
             t->data = g->start + start + offset;
@@ -252,7 +259,8 @@ static int sort_values(struct gguf *g, struct error *e)
         qsort(g->values, g->n_values, sizeof *g->values, by_key);
     for (size_t i = 1; i < g->n_values; i++)
         if (strcmp(g->values[i - 1].key, g->values[i].key) == 0)
-            return error_set(e, ERR_FORMAT, g->values[i].key, "%s: the key '%s' occurs twice", g->name, g->values[i].key);
+            return error_set(e, ERR_FORMAT, g->values[i].key, "%s: the key '%s' occurs twice", g->name,
+                             g->values[i].key);
     return 0;
 }
 
@@ -262,7 +270,8 @@ static int sort_tensors(struct gguf *g, struct error *e)
         qsort(g->tensors, g->n_tensors, sizeof *g->tensors, by_tensor);
     for (size_t i = 1; i < g->n_tensors; i++)
         if (strcmp(g->tensors[i - 1].name, g->tensors[i].name) == 0)
-            return error_set(e, ERR_FORMAT, g->tensors[i].name, "%s: tensor '%s' is described twice", g->name, g->tensors[i].name);
+            return error_set(e, ERR_FORMAT, g->tensors[i].name, "%s: tensor '%s' is described twice", g->name,
+                             g->tensors[i].name);
     return 0;
 }
 
@@ -280,13 +289,16 @@ static int read_counts(struct gguf *g, struct cursor *c, uint64_t *n_tensors, ui
     if (version && !(version & 0xffff))
         return error_set(e, ERR_UNSUPPORTED, NULL, "%s is a big-endian GGUF file, which is not supported", g->name);
     if (version != 2 && version != 3)
-        return error_set(e, ERR_UNSUPPORTED, NULL, "%s: GGUF version %" PRIu64 " is not supported, 2 and 3 are", g->name, version);
+        return error_set(e, ERR_UNSUPPORTED, NULL, "%s: GGUF version %" PRIu64 " is not supported, 2 and 3 are",
+                         g->name, version);
     if (*n_tensors > COUNT_MAX || *n_tensors > left(c) / TENSOR_MIN)
-        return error_set(e, ERR_FORMAT, NULL, "%s claims %" PRIu64 " tensors, too many for its %zu bytes", g->name, *n_tensors,
-                         g->size);
+        return error_set(e, ERR_FORMAT, NULL,
+                         "%s claims %" PRIu64 " tensors, too many for its %zu bytes (is it cut short?)", g->name,
+                         *n_tensors, g->size);
     if (*n_values > COUNT_MAX || *n_values > left(c) / VALUE_MIN)
-        return error_set(e, ERR_FORMAT, NULL, "%s claims %" PRIu64 " values, too many for its %zu bytes", g->name, *n_values,
-                         g->size);
+        return error_set(e, ERR_FORMAT, NULL,
+                         "%s claims %" PRIu64 " values, too many for its %zu bytes (is it cut short?)", g->name,
+                         *n_values, g->size);
     return 0;
 }
 

@@ -6,10 +6,10 @@
  *     n_tensors x: string name | u32 n_dim | u64 dims[n_dim] | u32 type | u64 offset
  *     padding to the alignment (value general.alignment, 32 when absent) | data, to which the offsets count
  *
- * The whole structure is checked when the file is opened: every length against the bytes that are left, names unique and
- * without NUL, offsets aligned, tensors inside the file and apart from each other. So what the functions below hand out can
- * be read without further checks. Tensors of a type that is not in ggml_types.def are kept with their number, so that the
- * caller can refuse them by name; their data is NULL. Arrays of arrays are refused: nothing writes them.
+ * The whole structure is checked when the file is opened: every length against the bytes that are left, names unique
+ * and without NUL, offsets aligned, tensors inside the file and apart from each other. So what the functions below hand
+ * out can be read without further checks. Tensors of a type that is not in ggml_types.def are kept with their number,
+ * so that the caller can refuse them by name; their data is NULL. Arrays of arrays are refused: nothing writes them.
  *
  * Everything is a view of the mapping (or belongs to the gguf) and lives until gguf_close.
  */
@@ -24,7 +24,8 @@
 
 #define GGUF_DIMS_MAX 4
 
-enum gguf_type { /* of a value; the numbers of the format */
+/* Types of values; the numbers are the format's. */
+enum gguf_type {
     GGUF_U8,
     GGUF_I8,
     GGUF_U16,
@@ -56,32 +57,33 @@ bool ggml_type_info(uint32_t type, struct ggml_type_info *out);
 /* "Q4_1", or "type 99" in out. */
 const char *ggml_type_name(uint32_t type, char out[24]);
 
+/* shape is as everywhere in this program, the contiguous dimension last; the file has it the other way round. */
 struct gguf_tensor {
     const char *name;
     uint32_t    type;
-    int         n_dim;                /* 1..4 */
-    int64_t     shape[GGUF_DIMS_MAX]; /* as everywhere in this program: the last dimension is contiguous. The file has them
-                                         the other way round. */
-    const void *data;                 /* NULL when the type is unknown; aligned to general.alignment within the file */
-    size_t      size;                 /* bytes: rows of whole blocks along the last dimension */
+    int         n_dim; /* 1..4 */
+    int64_t     shape[GGUF_DIMS_MAX];
+    const void *data; /* at a multiple of general.alignment of the file; NULL when the type is unknown */
+    size_t      size; /* bytes: rows of whole blocks */
 };
 
 struct gguf;
-int  gguf_open(struct gguf **out, const char *path, struct error *e);
+int gguf_open(struct gguf **out, const char *path, struct error *e);
 /* The same for n bytes at p, which must outlive it; `name` is for messages. */
 int  gguf_parse(struct gguf **out, const char *p, size_t n, const char *name, struct error *e);
 void gguf_close(struct gguf *g); /* NULL is fine */
 
 const char               *gguf_name(const struct gguf *g); /* base name of the file, for messages */
 size_t                    gguf_tensor_count(const struct gguf *g);
-const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i);              /* sorted by name */
-const struct gguf_tensor *gguf_tensor_find(const struct gguf *g, const char *name);    /* NULL if there is none */
+const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i);           /* sorted by name */
+const struct gguf_tensor *gguf_tensor_find(const struct gguf *g, const char *name); /* NULL if there is none */
 size_t                    gguf_value_count(const struct gguf *g);
 const char               *gguf_key_at(const struct gguf *g, size_t i); /* sorted */
 bool                      gguf_has(const struct gguf *g, const char *key);
 
-/* Typed reads of the value of a key. 0 and *out, or ERR_NOT_FOUND when the key is missing, ERR_FORMAT when its value is of
- * another kind or out of range; the sentence names file, key, what was found and what is needed. An integer is a number. */
+/* Typed reads of the value of a key. 0 and *out, or ERR_NOT_FOUND when the key is missing, ERR_FORMAT when its value is
+ * of another kind or out of range; the sentence names file, key, what was found and what is needed. An integer is a
+ * number. */
 int gguf_get_int(const struct gguf *g, const char *key, int64_t lo, int64_t hi, int64_t *out, struct error *e);
 int gguf_get_num(const struct gguf *g, const char *key, double *out, struct error *e);
 int gguf_get_bool(const struct gguf *g, const char *key, bool *out, struct error *e);

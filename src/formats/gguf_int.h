@@ -24,7 +24,7 @@ struct gguf {
     const char         *start;
     size_t              size;
     const char         *name;
-    struct gguf_value  *values; /* sorted by key */
+    struct gguf_value  *values;  /* sorted by key */
     struct gguf_tensor *tensors; /* sorted by name */
     size_t              n_values, n_tensors;
     struct gguf_extent *extents; /* only while parsing */

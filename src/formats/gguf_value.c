@@ -8,9 +8,9 @@ static const struct {
     const char *name;
     size_t      size;
 } types[GGUF_TYPE_COUNT] = {
-    [GGUF_U8] = {"u8", 1},   [GGUF_I8] = {"i8", 1},   [GGUF_U16] = {"u16", 2},     [GGUF_I16] = {"i16", 2},
-    [GGUF_U32] = {"u32", 4}, [GGUF_I32] = {"i32", 4}, [GGUF_F32] = {"f32", 4},     [GGUF_BOOL] = {"bool", 1},
-    [GGUF_U64] = {"u64", 8}, [GGUF_I64] = {"i64", 8}, [GGUF_F64] = {"f64", 8},     [GGUF_STR] = {"string", 0},
+    [GGUF_U8] = {"u8", 1},       [GGUF_I8] = {"i8", 1},   [GGUF_U16] = {"u16", 2}, [GGUF_I16] = {"i16", 2},
+    [GGUF_U32] = {"u32", 4},     [GGUF_I32] = {"i32", 4}, [GGUF_F32] = {"f32", 4}, [GGUF_BOOL] = {"bool", 1},
+    [GGUF_U64] = {"u64", 8},     [GGUF_I64] = {"i64", 8}, [GGUF_F64] = {"f64", 8}, [GGUF_STR] = {"string", 0},
     [GGUF_ARRAY] = {"array", 0},
 };
 
@@ -125,8 +125,9 @@ int gguf_get_int(const struct gguf *g, const char *key, int64_t lo, int64_t hi, 
         return status;
     int64_t x = load_int(v->type, v->p);
     if (x < lo || x > hi)
-        return error_set(e, ERR_FORMAT, key, "%s: the value '%s' is %" PRId64 ", %" PRId64 " to %" PRId64 " are allowed", g->name,
-                         key, x, lo, hi);
+        return error_set(e, ERR_FORMAT, key,
+                         "%s: the value '%s' is %" PRId64 ", %" PRId64 " to %" PRId64 " are allowed", g->name, key, x,
+                         lo, hi);
     *out = x;
     return 0;
 }

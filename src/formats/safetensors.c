@@ -1,8 +1,8 @@
 /* Reading a safetensors header.
  *
- * One pass of the pull reader collects a view and a span (its offsets) per tensor. Then the spans are sorted and walked once
- * to see that they tile the data, and the views are sorted by name to see that names are unique. Faults of single tensors
- * are collected, so that one message tells all; a fault of the JSON itself ends the reading.
+ * One pass of the pull reader collects a view and a span (its offsets) per tensor. Then the spans are sorted and walked
+ * once to see that they tile the data, and the views are sorted by name to see that names are unique. Faults of single
+ * tensors are collected, so that one message tells all; a fault of the JSON itself ends the reading.
  */
 #include "formats/safetensors.h"
 
@@ -80,8 +80,8 @@ static const char *take_name(struct parse *x, const char *what)
     struct str  t = x->j.text;
     const char *copy;
     if (t.n > NAME_MAX_BYTES || memchr(t.p, '\0', t.n)) {
-        faults_add(&x->faults, ERR_FORMAT, "", "%s: a %s of %zu bytes%s; at most %d without NUL are allowed", x->file, what,
-                   t.n, t.n > NAME_MAX_BYTES ? "" : " that holds a NUL", NAME_MAX_BYTES);
+        faults_add(&x->faults, ERR_FORMAT, "", "%s: a %s of %zu bytes%s; at most %d without NUL are allowed", x->file,
+                   what, t.n, t.n > NAME_MAX_BYTES ? "" : " that holds a NUL", NAME_MAX_BYTES);
         return NULL;
     }
     copy = arena_strdup(&x->s->names, t.p, t.n);
@@ -122,7 +122,10 @@ static void read_field(struct parse *x, struct tensor_view *v, struct span *span
     enum json_token t = json_next(&x->j);
     int64_t         offsets[2], n;
     if (*have & bit)
-        FAULT(x, v->name, "gives its %s twice", bit == HAVE_DTYPE ? "dtype" : bit == HAVE_SHAPE ? "shape" : "data_offsets");
+        FAULT(x, v->name, "gives its %s twice",
+              bit == HAVE_DTYPE   ? "dtype"
+              : bit == HAVE_SHAPE ? "shape"
+                                  : "data_offsets");
     *have |= bit;
     switch (bit) {
     case HAVE_DTYPE:
@@ -152,14 +155,17 @@ static void read_field(struct parse *x, struct tensor_view *v, struct span *span
     }
 }
 
-/* What can be said of one tensor alone: fields complete, offsets in order and inside, size equal to shape times type. */
+/* What can be said of one tensor alone: fields complete, offsets in order and inside, size equal to shape times type.
+ */
 static void check_tensor(struct parse *x, const struct tensor_view *v, const struct span *span, int have)
 {
     char   shape[TENSOR_SHAPE_TEXT];
     size_t bytes;
     if (have != HAVE_ALL) {
         FAULT(x, v->name, "has no %s",
-              !(have & HAVE_DTYPE) ? "dtype" : !(have & HAVE_SHAPE) ? "shape" : "data_offsets");
+              !(have & HAVE_DTYPE)   ? "dtype"
+              : !(have & HAVE_SHAPE) ? "shape"
+                                     : "data_offsets");
         return;
     }
     if (span->begin < 0 || !v->dtype || v->n_dim < 0)
@@ -170,7 +176,8 @@ static void check_tensor(struct parse *x, const struct tensor_view *v, const str
         FAULT(x, v->name, "is %s %s, whose size overflows or is no whole number of bytes", dtype_name(v->dtype),
               tensor_view_shape_text(v, shape));
     else if ((int64_t)bytes != span->end - span->begin)
-        FAULT(x, v->name, "is %s %s, which takes %zu bytes, but its data_offsets [%" PRId64 ", %" PRId64 "] hold %" PRId64,
+        FAULT(x, v->name,
+              "is %s %s, which takes %zu bytes, but its data_offsets [%" PRId64 ", %" PRId64 "] hold %" PRId64,
               dtype_name(v->dtype), tensor_view_shape_text(v, shape), bytes, span->begin, span->end,
               span->end - span->begin);
 }
@@ -205,7 +212,8 @@ static void read_metadata(struct parse *x)
     struct safetensors *s = x->s;
     enum json_token     t = json_next(&x->j);
     if (t != JSON_OBJECT && t != JSON_NULL)
-        faults_add(&x->faults, ERR_FORMAT, "", "%s: __metadata__ is %s, an object is needed", x->file, json_token_name(t));
+        faults_add(&x->faults, ERR_FORMAT, "", "%s: __metadata__ is %s, an object is needed", x->file,
+                   json_token_name(t));
     if (t != JSON_OBJECT) {
         json_skip(&x->j, t);
         return;
@@ -257,18 +265,21 @@ static void check_layout(struct parse *x, int64_t size)
         if (p->begin < 0 || p->end < p->begin)
             continue; /* already reported */
         if (p->begin > at)
-            FAULT(x, name, "begins at data byte %" PRId64 ", but bytes from %" PRId64 " on belong to no tensor", p->begin, at);
+            FAULT(x, name, "begins at data byte %" PRId64 ", but bytes from %" PRId64 " on belong to no tensor",
+                  p->begin, at);
         else if (p->begin < at)
-            FAULT(x, name, "begins at data byte %" PRId64 " inside tensor '%s', which ends at %" PRId64, p->begin, before, at);
+            FAULT(x, name, "begins at data byte %" PRId64 " inside tensor '%s', which ends at %" PRId64, p->begin,
+                  before, at);
         if (p->end > size)
-            FAULT(x, name, "ends at data byte %" PRId64 ", but the file holds only %" PRId64 " (is it cut short?)", p->end,
-                  size);
+            FAULT(x, name, "ends at data byte %" PRId64 ", but the file holds only %" PRId64 " (is it cut short?)",
+                  p->end, size);
         if (p->end > at)
             before = name;
         at = MAX(at, p->end);
     }
     if (at < size && !x->faults.n)
-        faults_add(&x->faults, ERR_FORMAT, "", "%s: %" PRId64 " bytes after the end of the last tensor", x->file, size - at);
+        faults_add(&x->faults, ERR_FORMAT, "", "%s: %" PRId64 " bytes after the end of the last tensor", x->file,
+                   size - at);
 }
 
 static void check_names(struct parse *x)
@@ -330,11 +341,12 @@ int safetensors_parse(struct safetensors *s, const char *p, size_t n, const char
     for (int i = 0; i < 8; i++)
         header |= (uint64_t)(unsigned char)p[i] << 8 * i;
     if (header > SAFETENSORS_HEADER_MAX)
-        return error_set(e, ERR_FORMAT, NULL, "%s: its header claims %" PRIu64 " bytes, at most %zu are allowed", file, header,
-                         SAFETENSORS_HEADER_MAX);
+        return error_set(e, ERR_FORMAT, NULL, "%s: its header claims %" PRIu64 " bytes, at most %zu are allowed", file,
+                         header, SAFETENSORS_HEADER_MAX);
     if (header > n - 8)
-        return error_set(e, ERR_FORMAT, NULL, "%s: its header claims %" PRIu64 " bytes, but only %zu follow (is it cut short?)",
-                         file, header, n - 8);
+        return error_set(e, ERR_FORMAT, NULL,
+                         "%s: its header claims %" PRIu64 " bytes, but only %zu follow (is it cut short?)", file,
+                         header, n - 8);
     if (header == 0 || p[8] != '{')
         return error_set(e, ERR_FORMAT, NULL, "%s: its header does not begin with '{'", file);
     arena_init(&s->names, NAMES_MAX);

@@ -3,10 +3,10 @@
  *     u64 N (little-endian) | N bytes of JSON, blanks at the end | data
  *     {"__metadata__": {"key": "text"}, "name": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [begin, end]}, ...}
  *
- * Offsets count from the first byte after the header. Accepted is what the reference library accepts, less what could hide
- * something: the tensors in order of their offsets must fill the data exactly (no hole, no overlap, no byte after the last),
- * every size must equal shape times type, names are unique, the header begins with '{' and has at most 100,000,000 bytes.
- * Further limits of ours: 8 dimensions, names of 1,000 bytes, no NUL in a name.
+ * Offsets count from the first byte after the header. Accepted is what the reference library accepts, less what could
+ * hide something: the tensors in order of their offsets must fill the data exactly (no hole, no overlap, no byte after
+ * the last), every size must equal shape times type, names are unique, the header begins with '{' and has at most
+ * 100,000,000 bytes. Further limits of ours: 8 dimensions, names of 1,000 bytes, no NUL in a name.
  */
 #ifndef MLXCEL_FORMATS_SAFETENSORS_H
 #define MLXCEL_FORMATS_SAFETENSORS_H
@@ -40,8 +40,8 @@ void safetensors_deinit(struct safetensors *s);
 int safetensors_write(const char *path, const struct tensor_view *t, size_t n, const char *const *metadata_pairs,
                       bool force, struct error *e);
 
-/* The same in steps, for data that does not fit in memory: begin with the descriptions (data is ignored), append the data
- * of all tensors one after another in pieces of any size, then finish or abort, each of which frees the writer. */
+/* The same in steps, for data that does not fit in memory: begin with the descriptions (data is ignored), append the
+ * data of all tensors one after another in pieces of any size, then finish or abort, each of which frees the writer. */
 struct safetensors_writer;
 int  safetensors_writer_begin(struct safetensors_writer **out, const char *path, const struct tensor_view *t, size_t n,
                               const char *const *metadata_pairs, bool force, struct error *e);

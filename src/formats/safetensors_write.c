@@ -1,4 +1,5 @@
-/* Writing safetensors files: the header from the descriptions, then the data as it comes; contracts in safetensors.h. */
+/* Writing safetensors files: the header from the descriptions, then the data as it comes; contracts in safetensors.h.
+ */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +114,8 @@ static int put_header(struct buf *b, const struct tensor_view *t, size_t n, cons
     if (status)
         return status;
     if (b->failed)
-        return b->full ? error_set(e, ERR_LIMIT, NULL, "the header of %zu tensors passes %zu bytes", n, SAFETENSORS_HEADER_MAX)
+        return b->full ? error_set(e, ERR_LIMIT, NULL, "the header of %zu tensors passes %zu bytes", n,
+                                   SAFETENSORS_HEADER_MAX)
                        : error_nomem(e, "a safetensors header");
     for (int i = 0; i < 8; i++)
         b->p[i] = (char)((uint64_t)(b->n - 8) >> 8 * i & 0xff);
@@ -146,7 +148,8 @@ int safetensors_writer_begin(struct safetensors_writer **out, const char *path, 
 int safetensors_writer_append(struct safetensors_writer *w, const void *p, size_t n, struct error *e)
 {
     if (n > w->left)
-        return error_set(e, ERR_INTERNAL, NULL, "%s: %zu bytes of data, but only %zu are left to write", w->out.path, n, w->left);
+        return error_set(e, ERR_INTERNAL, NULL, "%s: %zu bytes of data, but only %zu are left to write", w->out.path, n,
+                         w->left);
     w->left -= n;
     return file_out_write(&w->out, p, n, e);
 }
@@ -167,8 +170,8 @@ void safetensors_writer_abort(struct safetensors_writer *w)
     free(w);
 }
 
-int safetensors_write(const char *path, const struct tensor_view *t, size_t n, const char *const *metadata_pairs, bool force,
-                      struct error *e)
+int safetensors_write(const char *path, const struct tensor_view *t, size_t n, const char *const *metadata_pairs,
+                      bool force, struct error *e)
 {
     struct safetensors_writer *w;
     int                        status = safetensors_writer_begin(&w, path, t, n, metadata_pairs, force, e);
@@ -177,9 +180,10 @@ int safetensors_write(const char *path, const struct tensor_view *t, size_t n, c
     for (size_t i = 0; i < n && !status; i++) {
         size_t bytes = 0;
         dtype_bytes(t[i].dtype, t[i].shape, t[i].n_dim, &bytes);
-        status = t[i].size == bytes ? safetensors_writer_append(w, t[i].data, bytes, e)
-                                    : error_set(e, ERR_INTERNAL, t[i].name, "tensor '%s' has %zu bytes of data, %zu are needed",
-                                                t[i].name, t[i].size, bytes);
+        status = t[i].size == bytes
+                     ? safetensors_writer_append(w, t[i].data, bytes, e)
+                     : error_set(e, ERR_INTERNAL, t[i].name, "tensor '%s' has %zu bytes of data, %zu are needed",
+                                 t[i].name, t[i].size, bytes);
     }
     if (!status)
         return safetensors_writer_finish(w, e);

@@ -53,7 +53,8 @@ static int add(struct shards *s, struct str name, const char *where, struct erro
 /* Is it the plain name of a file in the directory? An index must not lead us elsewhere. */
 static bool plain_name(struct str t)
 {
-    return t.n > 0 && t.n <= 255 && !memchr(t.p, '/', t.n) && !memchr(t.p, '\0', t.n) && !str_is(t, ".") && !str_is(t, "..");
+    return t.n > 0 && t.n <= 255 && !memchr(t.p, '/', t.n) && !memchr(t.p, '\0', t.n) && !str_is(t, ".") &&
+           !str_is(t, "..");
 }
 
 /* The object at the reader: tensor name -> file name. */
@@ -67,11 +68,11 @@ static int read_map(struct shards *s, struct json *j, const char *name, struct e
         if (t == JSON_ERROR)
             break;
         if (t != JSON_STRING)
-            return error_set(e, ERR_FORMAT, tensor, "%s: weight_map places '%s' in %s, a file name is needed", name, tensor,
-                             json_token_name(t));
+            return error_set(e, ERR_FORMAT, tensor, "%s: weight_map places '%s' in %s, a file name is needed", name,
+                             tensor, json_token_name(t));
         if (!plain_name(j->text))
-            return error_set(e, ERR_FORMAT, tensor, "%s: weight_map places '%s' in '%.*s', which is no plain file name", name,
-                             tensor, (int)MIN(j->text.n, (size_t)255), j->text.p);
+            return error_set(e, ERR_FORMAT, tensor, "%s: weight_map places '%s' in '%.*s', which is no plain file name",
+                             name, tensor, (int)MIN(j->text.n, (size_t)255), j->text.p);
         int status = add(s, j->text, name, e);
         if (status)
             return status;
@@ -84,15 +85,17 @@ static int read_index(struct shards *s, struct json *j, const char *name, struct
     bool            found = false;
     enum json_token t = json_next(j);
     if (t != JSON_OBJECT)
-        return t == JSON_ERROR ? json_fault(j, e, name)
-                               : error_set(e, ERR_FORMAT, NULL, "%s is %s, an object is needed", name, json_token_name(t));
+        return t == JSON_ERROR
+                   ? json_fault(j, e, name)
+                   : error_set(e, ERR_FORMAT, NULL, "%s is %s, an object is needed", name, json_token_name(t));
     while ((t = json_next(j)) == JSON_KEY) {
         bool map = str_is(j->text, "weight_map");
         if (map && found)
             return error_set(e, ERR_FORMAT, NULL, "%s has two weight_map objects", name);
         t = json_next(j);
         if (map && t != JSON_OBJECT && t != JSON_ERROR)
-            return error_set(e, ERR_FORMAT, NULL, "%s: weight_map is %s, an object is needed", name, json_token_name(t));
+            return error_set(e, ERR_FORMAT, NULL, "%s: weight_map is %s, an object is needed", name,
+                             json_token_name(t));
         if (!map) {
             json_skip(j, t);
             continue;
@@ -176,11 +179,11 @@ static int from_index(struct shards *s, const char *dir, const char *path, const
     if (!status && (absent || !s->n))
         status = list_directory(s, dir, e);
     if (!status && !s->n)
-        status = error_set(e, ERR_NOT_FOUND, NULL, "%s holds none of the weight files that its " SHARDS_INDEX " names, and no "
-                           PATTERN, dir);
+        status = error_set(e, ERR_NOT_FOUND, NULL,
+                           "%s holds none of the weight files that its " SHARDS_INDEX " names, and no " PATTERN, dir);
     else if (!status && absent)
-        log_warning(log, "%s/" SHARDS_INDEX " names %zu weight file%s that %s absent (%s); reading the %zu that exist", dir,
-                    absent, absent > 1 ? "s" : "", absent > 1 ? "are" : "is", first, s->n);
+        log_warning(log, "%s/" SHARDS_INDEX " names %zu weight file%s that %s absent (%s); reading the %zu that exist",
+                    dir, absent, absent > 1 ? "s" : "", absent > 1 ? "are" : "is", first, s->n);
     if (status)
         shards_deinit(s);
     return status;
@@ -199,7 +202,8 @@ int shards_find(struct shards *s, const char *dir, const struct log *log, struct
         arena_init(&s->texts, TEXTS_MAX);
         status = list_directory(s, dir, e);
         if (!status && !s->n)
-            status = error_set(e, ERR_NOT_FOUND, NULL, "%s holds no weights: neither " SHARDS_INDEX " nor " PATTERN, dir);
+            status =
+                error_set(e, ERR_NOT_FOUND, NULL, "%s holds no weights: neither " SHARDS_INDEX " nor " PATTERN, dir);
         if (status)
             shards_deinit(s);
     }

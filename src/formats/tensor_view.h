@@ -13,7 +13,7 @@ struct tensor_view {
     enum dtype  dtype;
     int         n_dim; /* 0 for a scalar */
     int64_t     shape[TENSOR_DIMS_MAX];
-    const void *data; /* the stored bytes, little-endian, rows last dimension fastest; perhaps not aligned, see checkpoint_data */
+    const void *data; /* as stored: little-endian, last dimension contiguous, at any address (see checkpoint_data) */
     size_t      size; /* bytes */
 };
 
@@ -21,6 +21,7 @@ int64_t tensor_view_elements(const struct tensor_view *t); /* 1 for a scalar; ch
 
 /* "[32000, 4096]", "[]" for a scalar. Writes to out and returns it. */
 const char *tensor_shape_text(const int64_t *shape, int n_dim, char out[TENSOR_SHAPE_TEXT]);
+
 static inline const char *tensor_view_shape_text(const struct tensor_view *t, char out[TENSOR_SHAPE_TEXT])
 {
     return tensor_shape_text(t->shape, t->n_dim, out);

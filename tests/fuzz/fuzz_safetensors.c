@@ -1,4 +1,5 @@
-/* Any bytes as a safetensors file: refused with a sentence, or every view lies inside and has the size its shape says. */
+/* Any bytes as a safetensors file: refused with a sentence, or every view lies inside and has the size its shape says.
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -69,7 +69,7 @@ def layouts():
     yield "hole", {"a": u8(0, 2), "b": u8(4, 6)}, 6, "belong to no tensor"
     yield "hole_first", {"a": u8(2, 4)}, 4, "belong to no tensor"
     yield "bytes_after", {"a": u8(0, 2)}, 4, "2 bytes after"
-    yield "many_faults", {f"t{i}": {"dtype": "X"} for i in range(50)}, 0, "and 30 more"
+    yield "many_faults", {f"t{i}": {"dtype": "X"} for i in range(50)}, 0, " more"
 
 
 def misfits():
@@ -90,12 +90,12 @@ def misfits():
     yield "norm_missing", drop("model.norm.weight"), ["model.norm.weight"]
     yield "tensor_extra", add("model.layers.0.self_attn.extra.weight", [3]), ["model.layers.0.self_attn.extra.weight"]
     yield "layer_extra", add("model.layers.2.input_layernorm.weight", [32]), ["model.layers.2.input_layernorm.weight"]
-    yield "norm_too_short", add("model.norm.weight", [31]), ["model.norm.weight", "[31]", "[32]"]
+    yield "norm_too_short", add("model.norm.weight", [31]), [FILE, "model.norm.weight", "[31]", "[32]"]
     yield "norm_scalar", add("model.norm.weight", []), ["model.norm.weight", "[]"]
     yield "norm_empty", add("model.norm.weight", [0]), ["model.norm.weight", "[0]"]
     yield "embedding_empty", add("model.embed_tokens.weight", [0, 32]), ["model.embed_tokens.weight"]
-    yield "norm_of_integers", change("model.norm.weight", dtype="I32", data=bytes(128)), ["model.norm.weight", "I32"]
-    yield "weight_float", change(Q + ".weight", dtype="F32"), [Q + ".weight", "F32"]
+    yield "norm_of_integers", change("model.norm.weight", dtype="I32", data=bytes(128)), [FILE, "model.norm.weight", "I32"]
+    yield "weight_float", change(Q + ".weight", dtype="F32"), [FILE, Q + ".weight", "F32"]
     yield "weight_other_rank", change(Q + ".weight", shape=[128]), [Q, "[128]"]
     yield "weight_odd_bits", change(Q + ".weight", shape=[16, 8]), [Q]
     yield "scales_missing", drop(Q + ".scales"), [Q]
@@ -163,7 +163,7 @@ def cases():
     for name, spoil, words in misfits():
         m = Model()
         spoil(m)
-        yield Case("misfit_" + name, m.build(), LOGITS, (FILE, *words))
+        yield Case("misfit_" + name, m.build(), LOGITS, tuple(words))
     for name, content, words in indices():
         m = Model()
         m[INDEX] = content

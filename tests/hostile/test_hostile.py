@@ -17,7 +17,8 @@ ADDRESS_SPACE = 8 << 30
 RESIDENT = 1500 << 20
 LINE_MAX = 4000
 
-CASES = {case.name: case for case in all_cases()}
+ALL = all_cases()
+CASES = {case.name: case for case in ALL}
 
 
 def run(command, stdin, folder):
@@ -67,4 +68,4 @@ def test_hostile(name, tmp_path):
 
 def test_count():
     assert len([c for c in CASES.values() if not c.valid]) >= 60
-    assert len(CASES) == len(all_cases()), "two cases of one name"
+    assert len(CASES) == len(ALL), "two cases of one name"

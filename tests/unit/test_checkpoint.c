@@ -40,7 +40,8 @@ static void write_shard(const char *dir, const char *file, const char *const *na
     assert_int_equal(safetensors_write(tmp_path(dir, file), t, n, (const char *[]){"from", file, NULL}, true, NULL), 0);
 }
 
-#define SHARD(dir, file, ...) write_shard(dir, file, (const char *[]){__VA_ARGS__}, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *))
+#define SHARD(dir, file, ...)                                                                                          \
+    write_shard(dir, file, (const char *[]){__VA_ARGS__}, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *))
 
 static struct checkpoint *open_good(const char *dir)
 {
@@ -101,7 +102,8 @@ static void index_decides(void **state)
     const char *dir = *state;
     SHARD(dir, "one.safetensors", "a", "b");
     SHARD(dir, "model.safetensors", "a");
-    tmp_puts(dir, INDEX, "{\"metadata\":{\"total_size\":1},\"weight_map\":{\"a\":\"one.safetensors\",\"b\":\"one.safetensors\"}}");
+    tmp_puts(dir, INDEX,
+             "{\"metadata\":{\"total_size\":1},\"weight_map\":{\"a\":\"one.safetensors\",\"b\":\"one.safetensors\"}}");
     struct checkpoint *c = open_good(dir);
     assert_int_equal(checkpoint_count(c), 2);
     checkpoint_close(c);
@@ -215,7 +217,8 @@ static void release_large(void **state)
     int32_t           *v = malloc(n * sizeof *v);
     for (size_t i = 0; i < n; i++)
         v[i] = (int32_t)i;
-    struct tensor_view w = {.name = "w", .dtype = DTYPE_I32, .n_dim = 1, .shape = {(int64_t)n}, .data = v, .size = n * sizeof *v};
+    struct tensor_view w = {
+        .name = "w", .dtype = DTYPE_I32, .n_dim = 1, .shape = {(int64_t)n}, .data = v, .size = n * sizeof *v};
     assert_int_equal(safetensors_write(tmp_path(dir, "x"), &w, 1, NULL, false, NULL), 0);
     assert_int_equal(checkpoint_open_file(&c, tmp_path(dir, "x"), NULL, NULL), 0);
     const struct tensor_view *t = checkpoint_find(c, "w");
@@ -232,8 +235,8 @@ static void release_large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(without_index), TEST(index_decides), TEST(absent_shards), TEST(no_weights), TEST(bad_index),
-        TEST(twice_in_two_shards), TEST(odd_entries), TEST(unaligned), TEST(release_large),
+        TEST(without_index),       TEST(index_decides), TEST(absent_shards), TEST(no_weights),    TEST(bad_index),
+        TEST(twice_in_two_shards), TEST(odd_entries),   TEST(unaligned),     TEST(release_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,8 +40,9 @@ static void check_bad(const char *text, int code, const char *words)
 static void values(void **state)
 {
     (void)state;
-    struct config *c = parse("{\"i\":7,\"f\":10000.0,\"x\":1e-6,\"b\":true,\"s\":\"abc\",\"n\":null,\"l\":[1,2.0,3],\"e\":5,"
-                             "\"inf\":Infinity,\"ninf\":-Infinity,\"big\":1000000000000000019884624838656,\"t\":\"NaN in 'it'\"}");
+    struct config *c =
+        parse("{\"i\":7,\"f\":10000.0,\"x\":1e-6,\"b\":true,\"s\":\"abc\",\"n\":null,\"l\":[1,2.0,3],\"e\":5,"
+              "\"inf\":Infinity,\"ninf\":-Infinity,\"big\":1000000000000000019884624838656,\"t\":\"NaN in 'it'\"}");
     assert_int_equal(config_int(c, "i", 0, 10), 7);
     assert_int_equal(config_int(c, "f", 0, 100000), 10000);
     assert_true(config_num(c, "i", 0, 10) == 7);
@@ -110,14 +111,17 @@ static void faults_are_worded(void **state)
     c = parse("{\"l\":[1,\"a\"]}");
     config_array_int(c, "l", 1, 0, 5);
     config_array_int(c, "l", 2, 0, 5);
-    check_report(c, "config.json: l has no element 2; config.json: l[1] is the string 'a', a whole number from 0 to 5 is needed");
+    check_report(
+        c,
+        "config.json: l has no element 2; config.json: l[1] is the string 'a', a whole number from 0 to 5 is needed");
 }
 
 static void text_config_comes_first(void **state)
 {
     (void)state;
-    struct config *c = parse("{\"model_type\":\"outer\",\"h\":1,\"k\":2,\"text_config\":{\"model_type\":\"inner\",\"h\":3,\"k\":null,"
-                             "\"r\":{\"f\":4}},\"r\":{\"f\":5}}");
+    struct config *c =
+        parse("{\"model_type\":\"outer\",\"h\":1,\"k\":2,\"text_config\":{\"model_type\":\"inner\",\"h\":3,\"k\":null,"
+              "\"r\":{\"f\":4}},\"r\":{\"f\":5}}");
     assert_string_equal(config_str(c, "model_type"), "inner");
     assert_string_equal(config_str(config_top(c), "model_type"), "outer");
     assert_int_equal(config_int(c, "h", 0, 9), 3);
@@ -147,14 +151,16 @@ static void keys_in_order(void **state)
 static void rope_spellings(void **state)
 {
     (void)state;
-    struct config     *c = parse("{\"rope_theta\":5e5,\"rope_scaling\":{\"type\":\"linear\",\"factor\":2.0},\"partial_rotary_factor\":0.5}");
+    struct config *c = parse(
+        "{\"rope_theta\":5e5,\"rope_scaling\":{\"type\":\"linear\",\"factor\":2.0},\"partial_rotary_factor\":0.5}");
     struct config_rope r = config_rope(c, 1e4, 1);
     assert_true(r.theta == 5e5 && r.partial == 0.5);
     assert_string_equal(r.type, "linear");
     assert_true(config_num(r.fields, "factor", 1, 100) == 2);
     config_free(c);
 
-    c = parse("{\"rope_parameters\":{\"rope_type\":\"llama3\",\"type\":\"x\",\"rope_theta\":7,\"factor\":8},\"rope_theta\":1}");
+    c = parse("{\"rope_parameters\":{\"rope_type\":\"llama3\",\"type\":\"x\",\"rope_theta\":7,\"factor\":8},\"rope_"
+              "theta\":1}");
     r = config_rope(c, 1e4, 1);
     assert_true(r.theta == 7 && r.partial == 1);
     assert_string_equal(r.type, "llama3");
@@ -254,9 +260,15 @@ static void files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),          cmocka_unit_test(faults_are_worded), cmocka_unit_test(text_config_comes_first),
-        cmocka_unit_test(keys_in_order),   cmocka_unit_test(rope_spellings),    cmocka_unit_test(dtype_spellings),
-        cmocka_unit_test(bad_documents),   cmocka_unit_test(too_many_containers), cmocka_unit_test(files),
+        cmocka_unit_test(values),
+        cmocka_unit_test(faults_are_worded),
+        cmocka_unit_test(text_config_comes_first),
+        cmocka_unit_test(keys_in_order),
+        cmocka_unit_test(rope_spellings),
+        cmocka_unit_test(dtype_spellings),
+        cmocka_unit_test(bad_documents),
+        cmocka_unit_test(too_many_containers),
+        cmocka_unit_test(files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

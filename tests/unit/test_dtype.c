@@ -65,7 +65,8 @@ static void shape_text(void **state)
     assert_int_equal(strlen(tensor_shape_text(big, 8, out)), 8 * 19 + 7 * 2 + 2);
 }
 
-/* Every float16 survives the way to float32 and back; between two neighbours the nearer wins, at the middle the even one. */
+/* Every float16 survives the way to float32 and back; between two neighbours the nearer wins, at the middle the even
+ * one. */
 static void f16_all(void **state)
 {
     (void)state;

@@ -83,10 +83,12 @@ static void accepts(void **state)
     check_accepted("{}", 0, 0);
     check_accepted("{\"__metadata__\":null}", 0, 0);
     check_accepted("{\"a\":{\"dtype\":\"U8\",\"shape\":[0,9223372036854775806,2],\"data_offsets\":[0,0]}}", 0, 1);
-    check_accepted("{\"a\":{\"dtype\":\"F4\",\"shape\":[4],\"data_offsets\":[0,2]},\"\":{\"dtype\":\"F6_E2M3\",\"shape\":[4],"
-                   "\"data_offsets\":[2,5]}}",
-                   5, 2);
-    check_accepted("{\"c\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},\"a\":" U8_1 ",\"b\":{\"dtype\":\"U8\","
+    check_accepted(
+        "{\"a\":{\"dtype\":\"F4\",\"shape\":[4],\"data_offsets\":[0,2]},\"\":{\"dtype\":\"F6_E2M3\",\"shape\":[4],"
+        "\"data_offsets\":[2,5]}}",
+        5, 2);
+    check_accepted("{\"c\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},\"a\":" U8_1
+                   ",\"b\":{\"dtype\":\"U8\","
                    "\"shape\":[0],\"data_offsets\":[1,1]}}",
                    1, 3);
 }
@@ -137,11 +139,14 @@ static void refuses_fields(void **state)
     check_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1, "has no data_offsets");
     check_refused("{\"a\":{\"dtype\":\"U9\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "unknown dtype 'U9'");
     check_refused("{\"a\":{\"dtype\":null,\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "null as dtype");
-    check_refused("{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "its dtype twice");
-    check_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1.0],\"data_offsets\":[0,1]}}", 1, "not a list of whole numbers");
+    check_refused("{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1,
+                  "its dtype twice");
+    check_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1.0],\"data_offsets\":[0,1]}}", 1,
+                  "not a list of whole numbers");
     check_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[-1],\"data_offsets\":[0,1]}}", 1, "not a list of whole numbers");
     check_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":{},\"data_offsets\":[0,1]}}", 1, "not a list of whole numbers");
-    check_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[18446744073709551616],\"data_offsets\":[0,1]}}", 1, "not a list");
+    check_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[18446744073709551616],\"data_offsets\":[0,1]}}", 1,
+                  "not a list");
     check_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1, "9 dimensions");
     check_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1,1]}}", 1, "not two whole numbers");
     check_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0]}}", 1, "not two whole numbers");
@@ -156,20 +161,24 @@ static void refuses_layout(void **state)
     check_refused("{}", 1, "1 bytes after the end");
     check_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", 2, "belong to no tensor");
     check_refused("{\"a\":" U8_1 ",\"b\":" U8_1 "}", 1, "inside tensor");
-    check_refused("{\"a\":" U8_1 ",\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", 2, "described twice");
+    check_refused("{\"a\":" U8_1 ",\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", 2,
+                  "described twice");
     check_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,20]}}", 20,
                   "is F32 [2, 3], which takes 24 bytes, but its data_offsets [0, 20] hold 20");
     check_refused("{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}", 2, "no whole number of bytes");
-    check_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[9223372036854775806,2,0],\"data_offsets\":[0,0]}}", 0, "overflows");
-    check_refused("{\"a\":{\"dtype\":\"F64\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0, "overflows");
+    check_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[9223372036854775806,2,0],\"data_offsets\":[0,0]}}", 0,
+                  "overflows");
+    check_refused("{\"a\":{\"dtype\":\"F64\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0,
+                  "overflows");
 }
 
 /* Many faults are told at once, sorted by tensor. */
 static void reports_all(void **state)
 {
     (void)state;
-    check_refused("{\"b\":{\"dtype\":\"X\",\"shape\":[1],\"data_offsets\":[0,1]},\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1,
-                  "tensor 'a' has no data_offsets; f.safetensors: tensor 'b' has the unknown dtype 'X'");
+    check_refused(
+        "{\"b\":{\"dtype\":\"X\",\"shape\":[1],\"data_offsets\":[0,1]},\"a\":{\"dtype\":\"U8\",\"shape\":[1]}}", 1,
+        "tensor 'a' has no data_offsets; f.safetensors: tensor 'b' has the unknown dtype 'X'");
 }
 
 static void writes(void **state)
@@ -232,9 +241,9 @@ static void leaves_no_trace(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_views),    cmocka_unit_test(accepts),        cmocka_unit_test(refuses_prefix),
-        cmocka_unit_test(refuses_json),   cmocka_unit_test(refuses_fields), cmocka_unit_test(refuses_layout),
-        cmocka_unit_test(reports_all),    cmocka_unit_test(writes),         cmocka_unit_test(leaves_no_trace),
+        cmocka_unit_test(reads_views),  cmocka_unit_test(accepts),        cmocka_unit_test(refuses_prefix),
+        cmocka_unit_test(refuses_json), cmocka_unit_test(refuses_fields), cmocka_unit_test(refuses_layout),
+        cmocka_unit_test(reports_all),  cmocka_unit_test(writes),         cmocka_unit_test(leaves_no_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
