@@ -142,6 +142,41 @@ void attn_case_run(const struct attn_case *c, const struct attn_cache *t, struct
     op_attention(&r, &a, matrix(c->q + lo * cols, hi - lo, cols), matrix(y, hi - lo, cols));
 }
 
+/* Row i's keys or values. */
+static const float *case_row(const struct attn_case *c, float *const *x, int i)
+{
+    return x[c->seq[i]] + (int64_t)c->position[i] * c->n_kv_head * c->head_dim;
+}
+
+void attn_case_rope(const struct attn_case *c, const struct attn_cache *t, struct cpu *cpu, const struct rope *rope,
+                    bool fused, int lo, int hi, float *q, float *k)
+{
+    int64_t       q_cols = (int64_t)c->n_head * c->head_dim, k_cols = (int64_t)c->n_kv_head * c->head_dim, n = hi - lo;
+    struct attn   a = attn_of(c, t);
+    struct step   step = {.n_row = hi - lo, .position = c->position + lo, .seq = c->seq + lo, .n_seq = c->n_seq};
+    struct run    r = {&cpu->base, &step};
+    float        *angles = kc_guard((size_t)n * rope->dims * sizeof(float));
+    float        *values = kc_guard((size_t)n * k_cols * sizeof(float));
+    struct tensor cs = matrix(angles, n, rope->dims), v = matrix(values, n, k_cols);
+    struct tensor qt = matrix(q + lo * q_cols, n, q_cols), kt = matrix(k + lo * k_cols, n, k_cols);
+    step.pages = (void *const *const *)t->pages;
+    memcpy(qt.data, c->q + lo * q_cols, (size_t)(n * q_cols) * sizeof(float));
+    for (int i = 0; i < n; i++) {
+        memcpy(tensor_row(kt, i), case_row(c, c->keys, lo + i), (size_t)k_cols * sizeof(float));
+        memcpy(tensor_row(v, i), case_row(c, c->values, lo + i), (size_t)k_cols * sizeof(float));
+    }
+    op_rope_angles(&r, rope, cs);
+    if (fused) {
+        op_rope_kv_write(&r, rope, cs, &a, qt, kt, v);
+    } else {
+        op_rope(&r, rope, cs, c->n_head, c->head_dim, qt);
+        op_rope(&r, rope, cs, c->n_kv_head, c->head_dim, kt);
+        op_kv_write(&r, &a, kt, v);
+    }
+    kc_unguard(NULL, angles);
+    kc_unguard(NULL, values);
+}
+
 struct run_limits attn_case_limits(const struct attn_case *c)
 {
     int longest = 1;

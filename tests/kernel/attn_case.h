@@ -37,6 +37,11 @@ void attn_cache_free(struct kc *k, struct attn_cache *t, const struct attn_case 
 /* y for rows [lo, hi) of the case as one step. */
 void attn_case_run(const struct attn_case *c, const struct attn_cache *t, struct cpu *cpu, int lo, int hi, float *y);
 
+/* Rotates copies of the case's q and of its new keys and writes keys and values to the cache, for rows [lo, hi) as one
+ * step; by rope_kv_write, or by the operations that it composes. q and k: all rows of the case. */
+void attn_case_rope(const struct attn_case *c, const struct attn_cache *t, struct cpu *cpu, const struct rope *rope,
+                    bool fused, int lo, int hi, float *q, float *k);
+
 /* The limits of a backend for the case. */
 struct run_limits attn_case_limits(const struct attn_case *c);
 

@@ -121,6 +121,52 @@ static void check_kv_write(struct kc *k)
     }
 }
 
+/* rope_kv_write at the level with threads against rope, rope and kv_write at scalar, row by row: queries, keys, cache.
+ */
+static void check_rope_kv_write(struct kc *k)
+{
+    for (int n = 0; n < cases(k) / 3; n++) {
+        struct attn_case  c;
+        struct attn_cache t, u;
+        do {
+            attn_case_new(k, &c, WORK / 8);
+        } while (c.head_dim < 2 && (attn_case_free(k, &c), true));
+        struct run_limits lim = attn_case_limits(&c);
+        struct cpu       *one = kc_cpu_new(CPU_SCALAR, 1, precision_of(&c), &lim);
+        struct cpu       *many = kc_cpu_new(k->level, 3, precision_of(&c), &lim);
+        struct rope rope = {2 * (1 + kc_below(k, c.head_dim / 2)), kc_below(k, 2), (float)(0.5 + kc_uniform(k)), NULL};
+        float      *inv_freq = kc_guard((size_t)rope.dims / 2 * sizeof(float)), *q[2], *key[2];
+        rope.inv_freq = inv_freq;
+        for (int i = 0; i < rope.dims / 2; i++)
+            inv_freq[i] = (float)pow(10000, -2.0 * i / rope.dims);
+        for (int i = 0; i < 2; i++) {
+            q[i] = output(&c);
+            key[i] = output(&c);
+        }
+        attn_cache_new(k, &t, &c, one, 64, 64);
+        attn_cache_new(k, &u, &c, many, 64, 64);
+        for (int i = 0; i < c.n_row; i++)
+            attn_case_rope(&c, &t, one, &rope, false, i, i + 1, q[0], key[0]);
+        attn_case_rope(&c, &u, many, &rope, true, 0, c.n_row, q[1], key[1]);
+        kc_same_floats(k, "q", q[1], q[0], (int64_t)c.n_row * c.n_head * c.head_dim);
+        kc_same_floats(k, "k", key[1], key[0], (int64_t)c.n_row * c.n_kv_head * c.head_dim);
+        for (int s = 0; s < c.n_seq; s++)
+            for (int p = 0; p < t.n_page[s]; p++)
+                kc_same(k, "cache", (char *)u.pages[s][p] + u.kv.offset, (char *)t.pages[s][p] + t.kv.offset,
+                        kv_layer_bytes(&t.kv));
+        for (int i = 0; i < 2; i++) {
+            kc_unguard(k, q[i]);
+            kc_unguard(k, key[i]);
+        }
+        kc_unguard(k, inv_freq);
+        attn_cache_free(k, &t, &c);
+        attn_cache_free(k, &u, &c);
+        attn_case_free(k, &c);
+        kc_cpu_free(one);
+        kc_cpu_free(many);
+    }
+}
+
 struct bench {
     struct attn_case  c;
     struct attn_cache t;
@@ -187,5 +233,6 @@ const struct check attn_checks[] = {
     {"attention", check_attention, bench_attention},
     {"attention_same", check_attention_same, NULL},
     {"kv_write", check_kv_write, NULL},
+    {"rope_kv_write", check_rope_kv_write, NULL},
     {NULL, NULL, NULL},
 };

@@ -232,6 +232,41 @@ static void check_row_ops(struct kc *k)
     kc_cpu_free(many);
 }
 
+/* Angles: the product position * inv_freq is float32, as in the models; cosine and sine of it are exact before
+ * rounding. */
+static void check_rope_angles(struct kc *k)
+{
+    static double     ref[128], bound[128];
+    struct run_limits lim = {.n_row = 1, .n_head = 1, .n_kv_head = 1, .head_dim = 1, .n_key = 1};
+    struct cpu       *cpu = kc_cpu_new(k->level, 2, PRECISION_DEFAULT, &lim);
+    for (int c = 0; c < CASES; c++) {
+        int         half = 1 + kc_below(k, 64), rows = 1 + kc_below(k, 8);
+        int32_t     position[8];
+        float      *inv_freq = floats(half), *cs = floats((int64_t)rows * 2 * half);
+        struct rope rope = {2 * half, false, (float)(1 + kc_uniform(k)), inv_freq};
+        struct step step = {.n_row = rows, .position = position};
+        struct run  r = {&cpu->base, &step};
+        kc_notef(k, "half %d rows %d", half, rows);
+        for (int i = 0; i < half; i++)
+            inv_freq[i] = (float)pow(10000 + 1e6 * kc_uniform(k), -(double)i / half);
+        for (int i = 0; i < rows; i++)
+            position[i] = kc_below(k, kc_pick(k, 1, 100, 1 << 20));
+        op_rope_angles(&r, &rope, (struct tensor){cs, rows, 2 * half, 2 * half});
+        for (int i = 0; i < rows; i++) {
+            for (int j = 0; j < half; j++) {
+                float angle = (float)position[i] * inv_freq[j];
+                ref[2 * j] = cos((double)angle) * rope.mscale;
+                ref[2 * j + 1] = sin((double)angle) * rope.mscale;
+                bound[2 * j] = bound[2 * j + 1] = 4 * KC_EPS * rope.mscale;
+            }
+            kc_close(k, "angles", cs + (int64_t)i * 2 * half, ref, bound, 2 * half);
+        }
+        kc_unguard(k, inv_freq);
+        kc_unguard(k, cs);
+    }
+    kc_cpu_free(cpu);
+}
+
 struct bench {
     const struct row_fns *f;
     float                *a, *b, *y;
@@ -269,8 +304,9 @@ static void bench_rows(struct kc *k)
 }
 
 const struct check rows_checks[] = {
-    {"exp", check_exp, NULL},         {"rms_norm", check_rms_norm, bench_rows},
-    {"add", check_add, NULL},         {"silu_mul", check_silu_mul, NULL},
-    {"rope", check_rope, NULL},       {"f16", check_f16, NULL},
-    {"row_ops", check_row_ops, NULL}, {NULL, NULL, NULL},
+    {"exp", check_exp, NULL},   {"rms_norm", check_rms_norm, bench_rows},
+    {"add", check_add, NULL},   {"silu_mul", check_silu_mul, NULL},
+    {"rope", check_rope, NULL}, {"rope_angles", check_rope_angles, NULL},
+    {"f16", check_f16, NULL},   {"row_ops", check_row_ops, NULL},
+    {NULL, NULL, NULL},
 };

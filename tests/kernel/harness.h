@@ -44,8 +44,8 @@ double   kc_normal(struct kc *k);
 void kc_fill(struct kc *k, float *x, int64_t n, double extreme);
 
 /* A buffer whose last byte is followed by a protected page and whose front is guarded by known bytes. The content is
- * 0xff: NaN in every float type. kc_unguard checks the front (a fault of the check that runs) and frees. The data
- * starts at a multiple of `align` only if bytes is one. */
+ * 0xff: NaN in every float type. kc_unguard checks the front (a fault of the check that runs, if k is not NULL) and
+ * frees. The data starts at a multiple of `align` only if bytes is one. */
 void *kc_guard(size_t bytes);
 void  kc_unguard(struct kc *k, void *p);
 
