@@ -34,11 +34,29 @@ void bpe_deinit(struct bpe *m)
 {
     free(m->pairs);
     free((void *)m->whole);
+    free(m->seams);
     *m = (struct bpe){0};
+}
+
+/* The facing characters of two tokens, as a number below 1 << BPE_SEAM_BITS. */
+static size_t seam_of(const struct bpe *m, int32_t left, int32_t right)
+{
+    struct str a = vocab_text(m->vocab, left), b = vocab_text(m->vocab, right);
+    size_t     at = a.n;
+    uint32_t   x = 0, y = 0;
+    while (at > 0 && ((unsigned char)a.p[--at] & 0xc0) == 0x80)
+        ;
+    utf8_decode(a.p + at, a.n - at, &x);
+    utf8_decode(b.p, b.n, &y);
+    return ((uint64_t)x << 32 | y) * 0x9e3779b97f4a7c15u >> (64 - BPE_SEAM_BITS);
 }
 
 bool bpe_add(struct bpe *m, int32_t left, int32_t right, int32_t id)
 {
+    if (!m->seams && !(m->seams = calloc((size_t)1 << (BPE_SEAM_BITS - 6), sizeof *m->seams)))
+        return false;
+    size_t seam = seam_of(m, left, right);
+    m->seams[seam / 64] |= (uint64_t)1 << (seam % 64);
     if (m->n_pairs == m->cap) {
         size_t           cap = m->cap ? m->cap * 2 : 1024;
         struct bpe_pair *p = m->n_pairs < NO_RANK - 1 ? realloc(m->pairs, cap * sizeof *p) : NULL;
@@ -269,18 +287,19 @@ static int queue_pair(const struct bpe *m, struct bpe_scratch *s, uint32_t i, st
     return a->rank == NO_RANK ? 0 : heap_push(s, (uint64_t)a->rank << 32 | i, e);
 }
 
-static int join_long(const struct bpe *m, struct bpe_scratch *s, struct error *e)
+/* Over symbols v[from .. from + n); their number becomes *left, from v[from] on. */
+static int join_long(const struct bpe *m, struct bpe_scratch *s, size_t from, size_t n, size_t *left, struct error *e)
 {
     struct bpe_node *v = s->nodes;
-    size_t           n = s->n_nodes;
     int              status = 0;
+    size_t           end = from + n;
     s->n_heap = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        v[i].prev = i ? i - 1 : NO_NODE;
-        v[i].next = i + 1 < n ? i + 1 : NO_NODE;
+    for (size_t i = from; i < end; i++) {
+        v[i].prev = i > from ? (uint32_t)i - 1 : NO_NODE;
+        v[i].next = i + 1 < end ? (uint32_t)i + 1 : NO_NODE;
     }
-    for (uint32_t i = 0; i < n && !status; i++)
-        status = queue_pair(m, s, i, e);
+    for (size_t i = from; i < end && !status; i++)
+        status = queue_pair(m, s, (uint32_t)i, e);
     while (s->n_heap && !status) {
         uint64_t key = heap_pop(s);
         uint32_t i = (uint32_t)key, next = v[i].next;
@@ -295,10 +314,41 @@ static int join_long(const struct bpe *m, struct bpe_scratch *s, struct error *e
         if (v[i].prev != NO_NODE && !status)
             status = queue_pair(m, s, v[i].prev, e);
     }
-    size_t k = 0;
-    for (uint32_t i = n ? 0 : NO_NODE; i != NO_NODE; i = v[i].next)
+    size_t k = from;
+    for (uint32_t i = (uint32_t)from; i != NO_NODE; i = v[i].next)
         v[k++].id = v[i].id;
-    s->n_nodes = k;
+    *left = k - from;
+    return status;
+}
+
+/* Whether any merge may join symbol i with the next. */
+static bool may_join(const struct bpe *m, const struct bpe_node *v, size_t i)
+{
+    size_t seam = seam_of(m, v[i].id, v[i + 1].id);
+    return m->seams[seam / 64] >> (seam % 64) & 1;
+}
+
+/* Joins all symbols, part by part. */
+static int join(const struct bpe *m, struct bpe_scratch *s, struct error *e)
+{
+    struct bpe_node *v = s->nodes;
+    size_t           n = s->n_nodes, kept = 0;
+    int              status = 0;
+    if (n <= SHORT_MAX || !m->seams) {
+        s->n_nodes = m->seams ? join_short(m, v, n) : n;
+        return 0;
+    }
+    for (size_t from = 0, end, left; from < n && !status; from = end) {
+        for (end = from + 1; end < n && may_join(m, v, end - 1);)
+            end++;
+        if (end - from <= SHORT_MAX)
+            left = join_short(m, v + from, end - from);
+        else
+            status = join_long(m, s, from, end - from, &left, e);
+        for (size_t i = 0; i < left && !status; i++)
+            v[kept++].id = v[from + i].id;
+    }
+    s->n_nodes = kept;
     return status;
 }
 
@@ -338,10 +388,8 @@ int bpe_encode(const struct bpe *m, struct str piece, bool bytes, struct bpe_scr
     if (whole >= 0 && (m->ignore_merges || known == 1))
         return ids_push(out, whole) ? 0 : error_nomem(e, "token ids");
     status = first_symbols(m, piece, bytes, s, e);
-    if (!status && s->n_nodes > SHORT_MAX)
-        status = join_long(m, s, e);
-    else if (!status)
-        s->n_nodes = join_short(m, s->nodes, s->n_nodes);
+    if (!status)
+        status = join(m, s, e);
     if (!status && known == 0) {
         bool same = s->n_nodes == 1 && s->nodes[0].id == whole;
         atomic_store_explicit(&m->whole[whole], same ? 1 : 2, memory_order_relaxed);

@@ -11,6 +11,8 @@
 #include "text/tokenizer.h"
 #include "text/vocab.h"
 
+#define BPE_SEAM_BITS 20
+
 #define BPE_NONE (-1)
 #define BPE_MISSING (-2) /* unk_id: an unk_token is named that the vocabulary lacks */
 
@@ -24,12 +26,16 @@ struct bpe {
     const struct vocab *vocab;
     struct bpe_pair    *pairs; /* [n_pairs] in the order of the file until bpe_index, then a hash table */
     size_t              n_pairs, cap, mask;
-    bool                ignore_merges; /* a piece that is a token is that token */
-    bool                byte_fallback; /* unknown characters become tokens "<0xHH>" */
-    bool                fuse_unk;      /* neighbouring unknown characters become one unk */
-    int32_t             unk_id;        /* BPE_NONE: unknown characters vanish */
-    int32_t             byte_id[256];  /* the token of a byte's spelling (bytelevel.h), -1 if none */
-    int32_t             hex_id[256];   /* the token "<0xHH>" */
+    /* Which characters meet where a merge joins two texts, a bit for each hashed pair of (last of the left, first of
+     * the right). Two symbols whose facing characters no merge joins stay apart whatever happens around them, so a long
+     * piece falls into parts there; a bit set in error costs only time. */
+    uint64_t *seams;
+    bool      ignore_merges; /* a piece that is a token is that token */
+    bool      byte_fallback; /* unknown characters become tokens "<0xHH>" */
+    bool      fuse_unk;      /* neighbouring unknown characters become one unk */
+    int32_t   unk_id;        /* BPE_NONE: unknown characters vanish */
+    int32_t   byte_id[256];  /* the token of a byte's spelling (bytelevel.h), -1 if none */
+    int32_t   hex_id[256];   /* the token "<0xHH>" */
     /* [vocab size] what is known of a piece that is a whole token: 0 nothing yet, 1 it encodes to that token, 2 it does
      * not. Threads may find it out at the same time; all write the same. */
     _Atomic uint8_t *whole;

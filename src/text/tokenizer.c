@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/file.h"
 #include "base/num.h"
 #include "base/utf8.h"
 #include "text/tokenizer_int.h"
@@ -34,10 +35,10 @@ void ids_deinit(struct ids *ids)
 /* --- life -----------------------------------------------------------------------------------------------------------
  */
 
-int tokenizer_load(struct tokenizer **out, const char *dir, const struct log *log, struct error *e)
+int tokenizer_load_text(struct tokenizer **out, struct str text, const char *path, const struct log *log,
+                        struct error *e)
 {
     struct tokenizer *t = calloc(1, sizeof *t);
-    char             *path = NULL;
     int               status;
     *out = NULL;
     if (!t)
@@ -45,17 +46,36 @@ int tokenizer_load(struct tokenizer **out, const char *dir, const struct log *lo
     arena_init(&t->arena, ARENA_MAX);
     vocab_init(&t->vocab);
     vocab_init(&t->added_index);
-    path = arena_printf(&t->arena, "%s/tokenizer.json", dir);
-    status = path ? tokenizer_read_file(t, path, log, e) : error_nomem(e, "a tokenizer");
-    if (!status)
-        status = tokenizer_read_config(t, dir, e);
-    if (status) {
+    t->eos = -1;
+    status = tokenizer_read_text(t, text, path, log, e);
+    if (status)
         tokenizer_free(t);
-        return status;
+    else
+        *out = t;
+    return status;
+}
+
+int tokenizer_load(struct tokenizer **out, const char *dir, const struct log *log, struct error *e)
+{
+    struct file_map f;
+    char           *path = NULL;
+    int             status;
+    *out = NULL;
+    if (asprintf(&path, "%s/tokenizer.json", dir) < 0)
+        return error_nomem(e, "a tokenizer");
+    status = file_map_open(&f, path, e);
+    if (!status) {
+        status = tokenizer_load_text(out, (struct str){f.p, f.n}, path, log, e);
+        file_map_close(&f);
     }
-    t->eos = t->special[SPECIAL_EOS].p ? tokenizer_find(t, t->special[SPECIAL_EOS]) : -1;
-    *out = t;
-    return 0;
+    free(path);
+    if (!status && (status = tokenizer_read_config(*out, dir, e)) != 0) {
+        tokenizer_free(*out);
+        *out = NULL;
+    }
+    if (!status && (*out)->special[SPECIAL_EOS].p)
+        (*out)->eos = tokenizer_find(*out, (*out)->special[SPECIAL_EOS]);
+    return status;
 }
 
 void tokenizer_free(struct tokenizer *t)

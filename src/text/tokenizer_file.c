@@ -1,6 +1,5 @@
 /* Reading of tokenizer.json: the top level. The model is read on the way; the other components are small and come after
  * it, in an order of their own, since the added tokens need the model and the normalizer. */
-#include "base/file.h"
 #include "base/json.h"
 #include "text/tokenizer_load.h"
 
@@ -68,22 +67,17 @@ static int read_top(struct loader *l)
     return status;
 }
 
-int tokenizer_read_file(struct tokenizer *t, const char *path, const struct log *log, struct error *e)
+int tokenizer_read_text(struct tokenizer *t, struct str text, const char *path, const struct log *log, struct error *e)
 {
     static const enum part order[PART_COUNT] = {NORMALIZER, PRE_TOKENIZER, POST_PROCESSOR, DECODER, ADDED_TOKENS};
     struct error           mine = {0};
-    struct json            j = {0};
+    struct json            j;
     struct loader          l = {.t = t, .log = log, .path = path, .e = e ? e : &mine, .j = &j};
-    struct file_map        f;
-    int                    status = file_map_open(&f, path, l.e);
-    if (status)
-        return status;
-    if (f.n > FILE_MAX) {
-        file_map_close(&f);
+    int                    status;
+    if (text.n > FILE_MAX)
         return error_set(e, ERR_LIMIT, NULL, "%s is larger than the limit of %zu bytes", path, FILE_MAX);
-    }
-    l.id_limit = MAX(ID_LIMIT_MIN, (int64_t)f.n);
-    json_init(&j, f.p, f.n);
+    l.id_limit = MAX(ID_LIMIT_MIN, (int64_t)text.n);
+    json_init(&j, text.p, text.n);
     buf_init(&l.key, FILE_MAX);
     buf_init(&l.unk, FILE_MAX);
     status = read_top(&l);
@@ -94,6 +88,5 @@ int tokenizer_read_file(struct tokenizer *t, const char *path, const struct log 
     json_deinit(&j);
     buf_deinit(&l.key);
     buf_deinit(&l.unk);
-    file_map_close(&f);
     return status;
 }

@@ -33,8 +33,12 @@ struct tokenizer {
  * is unknown. */
 struct str tokenizer_spelling(const struct tokenizer *t, int64_t id);
 
-/* tokenizer_file.c: reads path into a zeroed tokenizer; t->special stays. */
-int tokenizer_read_file(struct tokenizer *t, const char *path, const struct log *log, struct error *e);
+/* As tokenizer_load, from the content of a tokenizer.json alone; `path` names it in messages. */
+int tokenizer_load_text(struct tokenizer **out, struct str text, const char *path, const struct log *log,
+                        struct error *e);
+
+/* tokenizer_file.c: reads the content of a tokenizer.json into a new tokenizer; t->special stays. */
+int tokenizer_read_text(struct tokenizer *t, struct str text, const char *path, const struct log *log, struct error *e);
 /* tokenizer_config.c: fills t->special from the files of dir that exist. */
 int tokenizer_read_config(struct tokenizer *t, const char *dir, struct error *e);
 
