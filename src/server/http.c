@@ -1,0 +1,348 @@
+/* Requests and replies over libmicrohttpd; contracts in http.h. */
+#include "server/http.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "server/routes.h"
+#include "server/server_int.h"
+
+#define CONNECTIONS_MAX 512
+#define IDLE_SECONDS 120u
+#define HEADERS_MAX ((size_t)64 << 10)
+#define JSON_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(9))
+
+/* ---- replies ---- */
+
+static void queue(struct http *h, int status, struct MHD_Response *r, const char *type)
+{
+    if (!r) {
+        h->queued = MHD_NO;
+        return;
+    }
+    if (type)
+        MHD_add_response_header(r, "Content-Type", type);
+    MHD_add_response_header(r, "Access-Control-Allow-Origin", "*");
+    if (status == 503)
+        MHD_add_response_header(r, "Retry-After", "5");
+    if (status == 401)
+        MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
+    if (status == 413)
+        MHD_add_response_header(r, "Connection", "close");
+    h->status = status;
+    h->queued = MHD_queue_response(h->connection, (unsigned)status, r);
+    MHD_destroy_response(r);
+}
+
+void http_reply_json(struct http *h, int status, json_t *value)
+{
+    char *text = value ? json_dumps(value, JSON_FLAGS) : NULL;
+    json_decref(value);
+    if (!text) {
+        static const char oom[] = "{\"error\":{\"code\":500,\"message\":\"out of memory\",\"type\":\"server_error\"}}";
+        queue(h, 500, MHD_create_response_from_buffer(sizeof oom - 1, (void *)oom, MHD_RESPMEM_PERSISTENT),
+              "application/json; charset=utf-8");
+        return;
+    }
+    queue(h, status, MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE),
+          "application/json; charset=utf-8");
+}
+
+json_t *http_error_value(int status, const char *type, const char *message, const char *param)
+{
+    json_t *e = json_pack("{s:i, s:s, s:s}", "code", status, "message", message, "type", type);
+    if (e && param && param[0])
+        json_object_set_new(e, "param", json_string(param));
+    return json_pack("{s:o}", "error", e);
+}
+
+void http_reply_fault(struct http *h, int status, const char *type, const char *message)
+{
+    http_reply_json(h, status, http_error_value(status, type, message, NULL));
+}
+
+void http_reply_error(struct http *h, const struct error *e)
+{
+    int     status = error_http_status(e->code);
+    json_t *v = http_error_value(status, error_api_type(e->code), e->msg, e->param);
+    if (e->code == ERR_CONTEXT) /* OpenAI's code for it is a word */
+        json_object_set_new(json_object_get(v, "error"), "code", json_string("context_length_exceeded"));
+    http_reply_json(h, status, v);
+}
+
+void http_reply_public_error(struct http *h, const struct mlxcel_error *e)
+{
+    struct error copy = {.code = e->code};
+    memcpy(copy.param, e->param, sizeof copy.param);
+    memcpy(copy.msg, e->message, sizeof copy.msg);
+    http_reply_error(h, &copy);
+}
+
+json_t *http_body_object(struct http *h)
+{
+    struct error e;
+    json_error_t why;
+    json_t      *v = json_loadb(buf_cstr(&h->body), h->body.n, 0, &why);
+    if (v && json_is_object(v))
+        return v;
+    if (v)
+        error_set(&e, ERR_INVALID, NULL, "the request body must be a JSON object");
+    else
+        error_set(&e, ERR_INVALID, NULL, "the request body is not valid JSON: line %d, column %d: %s", why.line, why.column,
+                  why.text);
+    json_decref(v);
+    http_reply_error(h, &e);
+    return NULL;
+}
+
+/* ---- streams ---- */
+
+struct stream {
+    http_next *next;
+    void (*done)(void *ctx);
+    void      *ctx;
+    struct buf out;
+    size_t     sent;
+    bool       over;
+};
+
+static ssize_t stream_read(void *cls, uint64_t pos, char *to, size_t max)
+{
+    struct stream *s = cls;
+    (void)pos;
+    while (s->sent == s->out.n) {
+        if (s->over)
+            return MHD_CONTENT_READER_END_OF_STREAM;
+        buf_clear(&s->out);
+        s->sent = 0;
+        s->over = !s->next(s->ctx, &s->out);
+        if (s->out.failed)
+            return MHD_CONTENT_READER_END_WITH_ERROR;
+    }
+    size_t n = s->out.n - s->sent < max ? s->out.n - s->sent : max;
+    memcpy(to, s->out.p + s->sent, n);
+    s->sent += n;
+    return (ssize_t)n;
+}
+
+static void stream_free(void *cls)
+{
+    struct stream *s = cls;
+    s->done(s->ctx);
+    buf_deinit(&s->out);
+    free(s);
+}
+
+void http_stream(struct http *h, http_next *next, void (*done)(void *ctx), void *ctx)
+{
+    struct stream *s = calloc(1, sizeof *s);
+    if (!s) {
+        done(ctx);
+        http_reply_json(h, 500, NULL);
+        return;
+    }
+    *s = (struct stream){.next = next, .done = done, .ctx = ctx};
+    buf_init(&s->out, HTTP_BODY_MAX);
+    struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, stream_read, s, stream_free);
+    if (!r) {
+        stream_free(s);
+        http_reply_json(h, 500, NULL);
+        return;
+    }
+    MHD_add_response_header(r, "Cache-Control", "no-cache");
+    queue(h, 200, r, "text/event-stream; charset=utf-8");
+}
+
+/* ---- the client's side ---- */
+
+int http_socket(const struct http *h)
+{
+    const union MHD_ConnectionInfo *i = MHD_get_connection_info(h->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    return i ? i->connect_fd : -1;
+}
+
+bool http_socket_closed(int fd)
+{
+    char    byte;
+    ssize_t n = fd < 0 ? 1 : recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+bool http_client_left(const struct http *h)
+{
+    return http_socket_closed(http_socket(h));
+}
+
+/* ---- requests ---- */
+
+struct lengths {
+    const char *first;
+    bool        conflict;
+};
+
+static enum MHD_Result see_length(void *cls, enum MHD_ValueKind kind, const char *key, const char *value)
+{
+    struct lengths *l = cls;
+    (void)kind;
+    if (!strcasecmp(key, "Content-Length")) {
+        if (l->first && value && strcmp(l->first, value))
+            l->conflict = true;
+        l->first = value;
+    }
+    return MHD_YES;
+}
+
+/* Two different lengths, or a length beside chunks, are how requests are smuggled: refused before the body is read. */
+static bool lengths_conflict(struct MHD_Connection *c)
+{
+    struct lengths l = {0};
+    MHD_get_connection_values(c, MHD_HEADER_KIND, see_length, &l);
+    return l.conflict || (l.first && MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Transfer-Encoding"));
+}
+
+static bool declared_too_large(struct MHD_Connection *c)
+{
+    const char *n = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Content-Length");
+    return n && (strlen(n) > 18 || strtoull(n, NULL, 10) > HTTP_BODY_MAX);
+}
+
+static enum MHD_Result begin(struct server *s, struct MHD_Connection *c, const char *path, const char *method, void **cls)
+{
+    struct http *h = calloc(1, sizeof *h);
+    if (!h)
+        return MHD_NO;
+    *h = (struct http){.server = s, .connection = c, .method = method, .path = path, .queued = MHD_YES};
+    buf_init(&h->body, HTTP_BODY_MAX);
+    *cls = h;
+    if (lengths_conflict(c)) {
+        http_reply_fault(h, 400, "invalid_request_error", "conflicting Content-Length and Transfer-Encoding");
+        return h->queued ? MHD_YES : MHD_NO;
+    }
+    if (declared_too_large(c)) {
+        http_reply_fault(h, 413, "invalid_request_error", "the request body is larger than 32 MiB");
+        return h->queued ? MHD_YES : MHD_NO;
+    }
+    atomic_fetch_add(&s->n_running, 1);
+    h->counted = true;
+    return MHD_YES;
+}
+
+static enum MHD_Result on_access(void *cls, struct MHD_Connection *c, const char *path, const char *method,
+                              const char *version, const char *data, size_t *size, void **req_cls)
+{
+    struct http *h = *req_cls;
+    (void)version;
+    if (!h)
+        return begin(cls, c, path, method, req_cls);
+    h->path = path;
+    h->method = method;
+    if (*size) {
+        if (!h->too_large) {
+            buf_put(&h->body, data, *size);
+            h->too_large = h->body.failed;
+            if (h->too_large)
+                buf_deinit(&h->body);
+        }
+        *size = 0;
+        return MHD_YES;
+    }
+    routes_dispatch(h);
+    log_info(h->server->o.log, "%s %s %d", h->method, h->path, h->status);
+    return h->queued ? MHD_YES : MHD_NO;
+}
+
+static void completed(void *cls, struct MHD_Connection *c, void **req_cls, enum MHD_RequestTerminationCode why)
+{
+    struct http *h = *req_cls;
+    (void)cls;
+    (void)c;
+    (void)why;
+    if (!h)
+        return;
+    if (h->counted)
+        atomic_fetch_sub(&h->server->n_running, 1);
+    buf_deinit(&h->body);
+    free(h);
+    *req_cls = NULL;
+}
+
+/* ---- listening ---- */
+
+static int listen_on(const char *host, int port, int *fd, struct error *e)
+{
+    struct addrinfo  hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *list = NULL;
+    char             service[16], where[300];
+    int              one = 1, en = 0;
+    snprintf(service, sizeof service, "%d", port);
+    snprintf(where, sizeof where, "%s:%d", host, port);
+    int status = getaddrinfo(host, service, &hints, &list);
+    if (status)
+        return error_set(e, ERR_IO, "host", "cannot listen on %s: %s", where, gai_strerror(status));
+    *fd = -1;
+    for (struct addrinfo *a = list; a && *fd < 0; a = a->ai_next) {
+        int s = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
+        if (s >= 0) {
+            setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+            if (!bind(s, a->ai_addr, a->ai_addrlen) && !listen(s, 511)) {
+                *fd = s;
+                break;
+            }
+        }
+        en = errno;
+        if (s >= 0)
+            close(s);
+    }
+    freeaddrinfo(list);
+    return *fd >= 0 ? 0 : error_errno(e, en, "listen on", where);
+}
+
+static int port_of(int fd)
+{
+    struct sockaddr_storage a;
+    socklen_t               n = sizeof a;
+    if (getsockname(fd, (struct sockaddr *)&a, &n))
+        return 0;
+    return ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port : ((struct sockaddr_in *)&a)->sin_port);
+}
+
+int http_start(struct server *s, struct error *e)
+{
+    const char *host = s->o.host ? s->o.host : "127.0.0.1";
+    int         fd, err = listen_on(host, s->o.port, &fd, e);
+    if (err)
+        return err;
+    s->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, 0, NULL, NULL,
+                                 on_access, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+                                 MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEADERS_MAX,
+                                 MHD_OPTION_NOTIFY_COMPLETED, completed, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+                                 MHD_OPTION_END);
+    if (!s->daemon) {
+        close(fd);
+        return error_set(e, ERR_IO, NULL, "cannot start the HTTP server");
+    }
+    log_write(s->o.log, LOG_INFO, "listening on http://%s:%d", host, port_of(fd));
+    return 0;
+}
+
+void http_quiesce(struct server *s)
+{
+    int fd = MHD_quiesce_daemon(s->daemon);
+    if (fd >= 0)
+        close(fd);
+}
+
+void http_stop(struct server *s)
+{
+    MHD_stop_daemon(s->daemon);
+    s->daemon = NULL;
+}

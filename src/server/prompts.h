@@ -1,0 +1,28 @@
+/* The prompts of a request as token ids. */
+#ifndef MLXCEL_SERVER_PROMPTS_H
+#define MLXCEL_SERVER_PROMPTS_H
+
+#include <jansson.h>
+
+#include "base/error.h"
+#include "mlxcel.h"
+
+#define PROMPTS_MAX 64
+
+struct prompts {
+    int32_t **ids; /* [n] */
+    size_t   *n_ids;
+    int       n;
+};
+
+/* `prompt` of completions: a string, a list of ids, a list of strings, or a list of lists of ids. */
+int prompts_read(struct prompts *p, const json_t *prompt, const struct mlxcel *m, struct error *e);
+/* The chat's messages through the model's template; kwargs: chat_template_kwargs or NULL. */
+int prompts_render_chat(struct prompts *p, json_t *body, const struct mlxcel *m, struct error *e);
+/* The rendered text of a chat request (to be freed with mlxcel_free). */
+int  prompts_chat_text(char **text, json_t *body, const struct mlxcel *m, struct error *e);
+void prompts_deinit(struct prompts *p);
+/* A public error as an internal one; returns its code. */
+int error_import(struct error *e, const struct mlxcel_error *from);
+
+#endif

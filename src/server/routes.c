@@ -1,0 +1,111 @@
+/* Dispatch: which handler answers, who may ask, and the answers that need no handler. */
+#include "server/routes.h"
+
+#include <microhttpd.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "server/server_int.h"
+
+#define PUBLIC ROUTE_PUBLIC
+#define MODEL ROUTE_MODEL
+static const struct route routes[] = {
+#define ROUTE(method, path, handler, flags) {method, path, handler, flags},
+#include "server/routes.def"
+#undef ROUTE
+};
+#undef PUBLIC
+#undef MODEL
+
+/* HEAD asks for what GET would answer. */
+static bool method_is(const struct route *r, const char *method)
+{
+    return !strcmp(r->method, method) || (!strcmp(method, "HEAD") && !strcmp(r->method, "GET"));
+}
+
+const struct route *routes_find(const char *method, const char *path)
+{
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++)
+        if (!strcmp(routes[i].path, path) && (!method || method_is(&routes[i], method)))
+            return &routes[i];
+    return NULL;
+}
+
+static bool same_secret(const char *a, const char *b)
+{
+    size_t        n = strlen(a), k = strlen(b);
+    unsigned char diff = n != k;
+    for (size_t i = 0; i < n; i++)
+        diff |= (unsigned char)(a[i] ^ b[k ? i % k : 0]);
+    return !diff;
+}
+
+static bool may_ask(const struct http *h)
+{
+    const char *key = h->server->o.api_key;
+    const char *bearer = MHD_lookup_connection_value(h->connection, MHD_HEADER_KIND, "Authorization");
+    const char *plain = MHD_lookup_connection_value(h->connection, MHD_HEADER_KIND, "X-Api-Key");
+    if (!key || (h->route->flags & ROUTE_PUBLIC))
+        return true;
+    if (bearer && !strncasecmp(bearer, "Bearer ", 7))
+        return same_secret(key, bearer + 7);
+    return plain && same_secret(key, plain);
+}
+
+static void allow_header(struct http *h, int status)
+{
+    char                 allow[64] = "";
+    struct MHD_Response *r = MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++)
+        if (!strcmp(routes[i].path, h->path))
+            snprintf(allow + strlen(allow), sizeof allow - strlen(allow), "%s%s, ",
+                     routes[i].method, strcmp(routes[i].method, "GET") ? "" : ", HEAD");
+    snprintf(allow + strlen(allow), sizeof allow - strlen(allow), "OPTIONS");
+    if (!r)
+        return;
+    MHD_add_response_header(r, "Allow", allow);
+    MHD_add_response_header(r, "Access-Control-Allow-Origin", "*");
+    MHD_add_response_header(r, "Access-Control-Allow-Methods", allow);
+    MHD_add_response_header(r, "Access-Control-Allow-Headers", "*");
+    h->status = status;
+    h->queued = MHD_queue_response(h->connection, (unsigned)status, r);
+    MHD_destroy_response(r);
+}
+
+void routes_dispatch(struct http *h)
+{
+    struct server *s = h->server;
+    const char    *model_needed = "Loading model";
+    if (!routes_find(NULL, h->path)) {
+        http_reply_fault(h, 404, "not_found_error", "no such route; see the documentation for the list");
+        return;
+    }
+    if (!strcmp(h->method, "OPTIONS")) {
+        allow_header(h, 204);
+        return;
+    }
+    h->route = routes_find(h->method, h->path);
+    if (!h->route) {
+        allow_header(h, 405);
+        return;
+    }
+    if (!may_ask(h)) {
+        http_reply_fault(h, 401, "authentication_error", "Invalid API Key");
+        return;
+    }
+    if (h->too_large) {
+        http_reply_fault(h, 413, "invalid_request_error", "the request body is larger than 32 MiB");
+        return;
+    }
+    int state = atomic_load(&s->state);
+    if ((h->route->flags & ROUTE_MODEL) && state != SERVER_READY) {
+        http_reply_fault(h, 503, "unavailable_error", state == SERVER_FAILED ? s->load_error.message : model_needed);
+        return;
+    }
+    if (atomic_load(&s->stopping)) {
+        http_reply_fault(h, 503, "unavailable_error", "the server is shutting down");
+        return;
+    }
+    h->route->handler(h);
+}

@@ -1,0 +1,29 @@
+/* The HTTP server: OpenAI-compatible and llama-server-compatible routes over one model.
+ *
+ * Threads: libmicrohttpd gives every connection a thread that parses, renders the template, tokenizes and formats; one engine
+ * thread owns the model's state and steps it; one thread loads the model. Between connections and engine stand the engine's
+ * bounded queue and each request's list of events (job.h).
+ */
+#ifndef MLXCEL_SERVER_SERVER_H
+#define MLXCEL_SERVER_SERVER_H
+
+#include "base/error.h"
+#include "base/log.h"
+#include "mlxcel.h"
+
+struct server_options {
+    const char           *host; /* NULL: 127.0.0.1 */
+    int                   port; /* 0: any free one */
+    const char           *model;
+    const char           *alias;   /* the model's id in answers; NULL: its name */
+    const char           *api_key; /* NULL: none is needed */
+    bool                  fail_fast;
+    struct mlxcel_options open;
+    const struct log     *log;
+};
+
+/* Serves until SIGTERM or SIGINT, then drains. Returns 0, or an error when it could not listen, or, with fail_fast, could not
+ * load. Blocks SIGTERM and SIGINT in the calling thread for as long as it runs. */
+int server_run(const struct server_options *o, struct error *e);
+
+#endif
