@@ -83,10 +83,17 @@ static size_t distance(struct str a, struct str b)
     return row[a.n % 3][b.n];
 }
 
-/* Words count as meant up to a third of their letters away. */
+/* How far a word may be from what was meant. */
 static size_t reach(struct str word)
 {
-    return word.n < 6 ? 2 : word.n / 3;
+    return word.n < 4 ? 1 : word.n < 9 ? 2 : word.n / 3;
+}
+
+/* The distance, where the beginning of a word counts as close to it. */
+static size_t far_from(struct str word, struct str name)
+{
+    bool begins = word.n > 2 && word.n < name.n && memcmp(word.p, name.p, word.n) == 0;
+    return begins ? 1 : distance(word, name);
 }
 
 const char *opt_nearest(const char *word, const char *const *words, size_t n)
@@ -94,7 +101,7 @@ const char *opt_nearest(const char *word, const char *const *words, size_t n)
     const char *best = NULL;
     size_t      least = reach(str_of(word)) + 1;
     for (size_t i = 0; i < n; i++) {
-        size_t d = distance(str_of(word), str_of(words[i]));
+        size_t d = far_from(str_of(word), str_of(words[i]));
         if (d < least && d < strlen(words[i])) {
             least = d;
             best = words[i];
@@ -110,7 +117,7 @@ static struct str nearest_option(const struct opt_view *view, struct str word)
     for (size_t i = 0; i < view->n; i++) {
         const char *p = view->v[i].names;
         while ((view->v[i].commands & view->command) && next_name(&p, &name)) {
-            size_t d = distance(word, name);
+            size_t d = far_from(word, name);
             if (name.n > 2 && d < least) {
                 least = d;
                 best = name;
@@ -187,6 +194,7 @@ static bool store(const struct opt *o, const char *value, void *values)
     double d = 0;
     switch (o->kind) {
     case OPT_FLAG:
+    case OPT_STOP:
         return parse_switch(value, at);
     case OPT_INT:
         if (!num_parse_i64(value, at))
@@ -229,18 +237,27 @@ static int set_defaults(const struct opt_view *view, void *values, struct error 
     return 0;
 }
 
-/* Sets what the environment gives; marks the rows it gave. An empty variable counts as unset. */
-static int set_from_env(const struct opt_view *view, const char *(*env)(const char *), void *values, bool *given,
-                        struct error *e)
+struct parse {
+    const struct opt_view *view;
+    int                    argc, i;
+    char *const           *argv;
+    void                  *values;
+    bool                  *given; /* per row: on the command line or in the environment */
+    bool                   stopped;
+    struct arena          *arena;
+};
+
+/* Sets what the command line left to the environment. An empty variable counts as unset. */
+static int set_from_env(struct parse *p, const char *(*env)(const char *), struct error *e)
 {
-    for (size_t i = 0; i < view->n; i++) {
-        const struct opt *o = &view->v[i];
-        const char       *p = o->env, *value = NULL;
+    for (size_t i = 0; i < p->view->n; i++) {
+        const struct opt *o = &p->view->v[i];
+        const char       *list = o->env, *value = NULL;
         struct str        name;
         char              var[NAME_MAX_LEN];
-        if (!(o->commands & view->command))
+        if (!(o->commands & p->view->command) || p->given[i])
             continue;
-        while (!value && next_name(&p, &name)) {
+        while (!value && next_name(&list, &name)) {
             snprintf(var, sizeof var, STR_FMT, STR_ARG(name));
             value = env(var);
             if (value && !*value)
@@ -248,21 +265,12 @@ static int set_from_env(const struct opt_view *view, const char *(*env)(const ch
         }
         if (!value)
             continue;
-        if (!store(o, value, values))
+        if (!store(o, value, p->values))
             return refuse(o, var, (int)strlen(var), value, e);
-        given[i] = true;
+        p->given[i] = true;
     }
     return 0;
 }
-
-struct parse {
-    const struct opt_view *view;
-    int                    argc, i;
-    char *const           *argv;
-    void                  *values;
-    bool                  *given;
-    struct arena          *arena;
-};
 
 /* One argument that begins with '-'; takes the next one when the option needs a value. */
 static int parse_option(struct parse *p, struct error *e)
@@ -274,7 +282,8 @@ static int parse_option(struct parse *p, struct error *e)
     if (!o)
         return unknown_option(p->view, word, e);
     p->given[o - p->view->v] = true;
-    if (o->kind == OPT_FLAG) {
+    if (o->kind == OPT_FLAG || o->kind == OPT_STOP) {
+        p->stopped = o->kind == OPT_STOP;
         if (value)
             return error_set(e, ERR_USAGE, NULL, STR_FMT " takes no value", STR_ARG(word));
         *(bool *)((char *)p->values + o->offset) = true;
@@ -312,9 +321,7 @@ int opt_parse(const struct opt_view *view, int argc, char *const *argv, const ch
     if (!p.given)
         return error_nomem(e, "the command line");
     rc = set_defaults(view, values, e);
-    if (!rc && env)
-        rc = set_from_env(view, env, values, p.given, e);
-    for (p.i = 0; p.i < argc && !rc; p.i++) {
+    for (p.i = 0; p.i < argc && !rc && !p.stopped; p.i++) {
         const char *arg = argv[p.i];
         if (!ended && strcmp(arg, "--") == 0)
             ended = true;
@@ -323,5 +330,7 @@ int opt_parse(const struct opt_view *view, int argc, char *const *argv, const ch
         else if (!list_add(rest, arg, (size_t)argc, a))
             rc = error_nomem(e, "the command line");
     }
-    return rc ? rc : check_required(&p, e);
+    if (!rc && !p.stopped && env)
+        rc = set_from_env(&p, env, e);
+    return rc || p.stopped ? rc : check_required(&p, e);
 }

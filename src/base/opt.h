@@ -20,6 +20,7 @@
 
 enum opt_kind {
     OPT_FLAG,   /* bool; takes no value */
+    OPT_STOP,   /* bool; ends the parse at once, nothing else is checked: --help */
     OPT_INT,    /* int64_t */
     OPT_REAL,   /* double, finite */
     OPT_TEXT,   /* const char *, NULL when not given */

@@ -15,7 +15,7 @@
 #include "base/num.h"
 
 struct values {
-    bool            json;
+    bool            json, help;
     int64_t         context;
     double          temp;
     const char     *model, *precision, *system;
@@ -35,6 +35,7 @@ static const struct opt rows[] = {
     {OPT_LIST, "-r, --stop", "TEXT", NULL, 0, 0, "", "Sampling", ONE, "Ends the answer", AT(stop)},
     {OPT_TEXT, "-sys, --system", "TEXT", NULL, 0, 0, "", "Prompt", TWO, "System message", AT(system)},
     {OPT_FLAG, "--json", "", NULL, 0, 0, "MLXCEL_JSON", "Output", ONE, "One JSON object", AT(json)},
+    {OPT_STOP, "-h, --help", "", NULL, 0, 0, "", "Help", ONE, "This help", AT(help)},
 };
 
 struct fixture {
@@ -135,6 +136,17 @@ static void refused(struct fixture *f, uint64_t command, const char *line, const
     assert_string_equal(f->e.msg, message);
 }
 
+static void test_help_comes_before_other_checks(void **state)
+{
+    struct fixture *f = *state;
+    environment[0] = "LLAMA_ARG_CTX_SIZE", environment[1] = "many";
+    assert_int_equal(parse(f, ONE, "--temp 1 -h --nothing"), 0);
+    assert_true(f->v.help);
+    assert_int_equal(parse(f, ONE, "-m -h -c 1"), 0);
+    assert_false(f->v.help);
+    refused(f, ONE, "--nothing --help", "unknown option --nothing");
+}
+
 static void test_refusals(void **state)
 {
     struct fixture *f = *state;
@@ -198,6 +210,8 @@ static void test_nearest(void **state)
     assert_string_equal(opt_nearest("genrate", words, 4), "generate");
     assert_string_equal(opt_nearest("rnu", words, 4), "run");
     assert_string_equal(opt_nearest("tokenise", words, 4), "tokenize");
+    assert_string_equal(opt_nearest("gen", words, 4), "generate");
+    assert_null(opt_nearest("gem", words, 4));
     assert_null(opt_nearest("quantum", words, 4));
     assert_null(opt_nearest("x", words, 1));
 }
@@ -208,6 +222,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_values, setup, teardown),
         cmocka_unit_test_setup_teardown(test_defaults_differ_by_command, setup, teardown),
         cmocka_unit_test_setup_teardown(test_environment, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_help_comes_before_other_checks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
         cmocka_unit_test(test_help),
         cmocka_unit_test(test_wrap),
