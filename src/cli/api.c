@@ -1,0 +1,59 @@
+/* See api.h. */
+#include "cli/api.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/num.h"
+#include "cli/output.h"
+
+#define CHUNK_MAX 8192 /* rows of one step at most; a greater --chunk asks for no more than that */
+
+_Static_assert((int)MLXCEL_EINTERNAL == (int)ERR_INTERNAL && (int)MLXCEL_ECANCELLED == (int)ERR_CANCELLED &&
+                   (int)MLXCEL_EUSAGE == (int)ERR_USAGE,
+               "the API's codes are the library's");
+
+int api_fault(const struct mlxcel_error *fault, struct error *e)
+{
+    return error_set(e, fault->code, fault->param, "%s", fault->message);
+}
+
+static int precision_of(const struct options *o)
+{
+    if (o->exact || strcmp(o->precision, "exact") == 0)
+        return MLXCEL_PRECISION_EXACT;
+    return strcmp(o->precision, "high") == 0 ? MLXCEL_PRECISION_HIGH : MLXCEL_PRECISION_DEFAULT;
+}
+
+void api_options(const struct options *o, struct mlxcel_options *out)
+{
+    *out = (struct mlxcel_options){
+        .threads = (int)o->threads,
+        .cpu_level = strcmp(o->cpu_level, "auto") == 0 ? NULL : o->cpu_level,
+        .precision = precision_of(o),
+        .context = (int)o->context,
+        .chunk = (int)MIN(o->chunk, CHUNK_MAX),
+        .log = err_log_line,
+        .log_level = o->verbose ? MLXCEL_LOG_DEBUG : MLXCEL_LOG_WARNING,
+    };
+}
+
+int api_open(struct mlxcel **out, const char *model, const struct mlxcel_options *options, struct error *e)
+{
+    struct mlxcel_error fault = {0};
+    return mlxcel_open(out, model, options, &fault) ? api_fault(&fault, e) : 0;
+}
+
+int api_directory(const char *model, char dir[PATH_MAX], struct error *e)
+{
+    struct mlxcel_error fault = {0};
+    struct stat         st;
+    char               *path = NULL;
+    bool                literal = stat(model, &st) == 0 && S_ISDIR(st.st_mode);
+    if (!literal && mlxcel_resolve(model, &path, &fault))
+        return api_fault(&fault, e);
+    int n = snprintf(dir, PATH_MAX, "%s", literal ? model : path);
+    mlxcel_free(path);
+    return n < PATH_MAX ? 0 : error_set(e, ERR_LIMIT, NULL, "the path %s is too long", model);
+}

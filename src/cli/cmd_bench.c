@@ -1,0 +1,153 @@
+/* `bench`: tokens per second of prompts and of decoding, two separate tests as in llama-bench.
+ *
+ * A prompt test computes random prompts and draws nothing. A decode test begins with one token in an empty cache and
+ * draws n. Every run of a test takes other tokens, and no cache is reused.
+ */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/num.h"
+#include "cli/api.h"
+#include "cli/input.h"
+#include "cli/output.h"
+
+#define PAGE 64 /* tokens of a cache page: a sequence's room is a multiple */
+
+struct bench {
+    struct mlxcel     *m;
+    struct mlxcel_info info;
+    int                batch, runs;
+    uint32_t           random;
+    struct error      *e;
+};
+
+/* Median, least and greatest of the runs; all 0 when the test is left out. */
+struct rates {
+    double median, min, max;
+};
+
+static int random_token(struct bench *b)
+{
+    b->random = b->random * 1664525u + 1013904223u;
+    return (int)((uint64_t)(b->random >> 8) * (uint64_t)b->info.n_vocab >> 24);
+}
+
+static void on_event(void *ctx, const struct mlxcel_event *event)
+{
+    struct bench *b = ctx;
+    if (event->finish == MLXCEL_FAILED && event->error && !b->e->code)
+        api_fault(event->error, b->e);
+}
+
+static int submit_all(struct bench *b, int32_t *ids, int n_prompt, int n_answer)
+{
+    struct mlxcel_params p;
+    struct mlxcel_error  fault = {0};
+    int64_t              id;
+    mlxcel_params_greedy(&p);
+    p.max_tokens = n_answer;
+    p.ignore_eos = true;
+    p.no_cache_prompt = true;
+    for (int s = 0; s < b->batch; s++) {
+        for (int i = 0; i < n_prompt; i++)
+            ids[i] = random_token(b);
+        if (mlxcel_submit(b->m, ids, (size_t)n_prompt, &p, on_event, b, &id, &fault))
+            return api_fault(&fault, b->e);
+    }
+    return 0;
+}
+
+/* One run: tokens per second over the whole batch. */
+static int run_once(struct bench *b, int32_t *ids, int n_prompt, int n_answer, double *rate)
+{
+    struct mlxcel_error fault = {0};
+    int                 active = 1;
+    double              began;
+    if (submit_all(b, ids, n_prompt, n_answer))
+        return b->e->code;
+    began = clock_now();
+    while (active && !b->e->code)
+        if (mlxcel_step(b->m, &active, &fault))
+            return api_fault(&fault, b->e);
+    *rate = (double)b->batch * (n_answer ? n_answer : n_prompt) / (clock_now() - began);
+    return b->e->code;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static int run_test(struct bench *b, int n_prompt, int n_answer, struct rates *r)
+{
+    int32_t *ids = malloc((size_t)n_prompt * sizeof *ids);
+    double  *rates = malloc((size_t)b->runs * sizeof *rates), warm_up;
+    int      rc = ids && rates ? 0 : error_nomem(b->e, "the benchmark");
+    if (!rc)
+        rc = run_once(b, ids, n_prompt, n_answer, &warm_up);
+    for (int i = 0; i < b->runs && !rc; i++)
+        rc = run_once(b, ids, n_prompt, n_answer, &rates[i]);
+    if (!rc) {
+        qsort(rates, (size_t)b->runs, sizeof *rates, ascending);
+        r->min = rates[0];
+        r->max = rates[b->runs - 1];
+        r->median = (rates[b->runs / 2] + rates[(b->runs - 1) / 2]) / 2;
+    }
+    free(rates);
+    free(ids);
+    return rc;
+}
+
+static int report(const struct options *o, const struct bench *b, const struct rates *prefill,
+                  const struct rates *decode)
+{
+    const struct mlxcel_info *i = &b->info;
+    if (o->json)
+        return output_json(json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:i, s:s, s:s, s:s, s:s}",
+                                     "prefill_tok_s", prefill->median, "prefill_tok_s_min", prefill->min,
+                                     "prefill_tok_s_max", prefill->max, "decode_tok_s", decode->median,
+                                     "decode_tok_s_min", decode->min, "decode_tok_s_max", decode->max, "load_s",
+                                     i->load_seconds, "peak_rss_bytes", (json_int_t)process_peak_rss(), "weights_bytes",
+                                     (json_int_t)i->weights_bytes, "threads", i->threads, "cpu_level", i->cpu_level,
+                                     "precision", i->precision, "model", i->name, "version", mlxcel_version()),
+                           b->e);
+    out_printf("%s, %d threads, %s, precision %s\n", i->name, i->threads, i->cpu_level, i->precision);
+    if (o->bench_prompt)
+        out_printf("prompt %5lld x %d  %9.1f tok/s  (%.1f to %.1f)\n", (long long)o->bench_prompt, b->batch,
+                   prefill->median, prefill->min, prefill->max);
+    if (o->bench_decode)
+        out_printf("decode %5lld x %d  %9.1f tok/s  (%.1f to %.1f)\n", (long long)o->bench_decode, b->batch,
+                   decode->median, decode->min, decode->max);
+    return 0;
+}
+
+int cmd_bench(const struct options *o, struct error *e)
+{
+    struct mlxcel_options options;
+    struct rates          prefill = {0}, decode = {0};
+    struct bench          b = {.batch = (int)o->bench_batch, .runs = (int)o->bench_runs, .random = 1, .e = e};
+    int64_t               longest = MAX(o->bench_prompt, o->bench_decode) + 1, total;
+    int                   rc;
+    total = (longest + PAGE - 1) / PAGE * PAGE * b.batch;
+    if (total > INT32_MAX)
+        return error_set(e, ERR_USAGE, NULL, "--batch %d times %lld tokens is beyond %d", b.batch, (long long)longest,
+                         INT32_MAX);
+    api_options(o, &options);
+    options.weights_only = true;
+    options.no_prefix_cache = true;
+    options.parallel = b.batch;
+    options.context = (int)total;
+    rc = api_open(&b.m, o->model, &options, e);
+    if (!rc) {
+        mlxcel_get_info(b.m, &b.info);
+        if (o->bench_prompt)
+            rc = run_test(&b, (int)o->bench_prompt, 0, &prefill);
+        if (!rc && o->bench_decode)
+            rc = run_test(&b, 1, (int)o->bench_decode, &decode);
+        if (!rc)
+            rc = report(o, &b, &prefill, &decode);
+    }
+    mlxcel_close(b.m);
+    return rc;
+}

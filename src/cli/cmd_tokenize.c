@@ -1,0 +1,78 @@
+/* `tokenize`: text on stdin to ids. Reads tokenizer files only. */
+#include <stdlib.h>
+
+#include "cli/api.h"
+#include "cli/input.h"
+#include "cli/output.h"
+#include "cli/token_ids.h"
+
+struct job {
+    const struct tokenizer *tokenizer;
+    unsigned                flags; /* for tokenizer_encode */
+};
+
+static int answer(void *ctx, const json_t *value, json_t **out, struct error *e)
+{
+    const struct job *job = ctx;
+    struct str        text = {json_string_value(value), json_string_length(value)};
+    struct ids        ids = {0};
+    int               rc;
+    if (!json_is_string(value))
+        return error_set(e, ERR_INVALID, NULL, "the line: a JSON string is needed");
+    rc = tokenizer_encode(job->tokenizer, text, job->flags, &ids, e);
+    if (!rc) {
+        *out = token_ids_to_json(&ids);
+        rc = *out ? 0 : error_nomem(e, "the ids");
+    }
+    ids_deinit(&ids);
+    return rc;
+}
+
+static void print_array(const struct ids *ids)
+{
+    out_puts("[");
+    for (size_t i = 0; i < ids->n; i++)
+        out_printf("%s%d", i ? ", " : "", ids->v[i]);
+    out_puts("]\n");
+}
+
+/* For people: a line per token, its id and its text as the vocabulary writes it. */
+static void print_table(const struct tokenizer *t, const struct ids *ids)
+{
+    for (size_t i = 0; i < ids->n; i++) {
+        struct str text = tokenizer_token(t, ids->v[i]);
+        out_printf("%8d  " STR_FMT "\n", ids->v[i], STR_ARG(text));
+    }
+}
+
+static int tokenize_stdin(const struct job *job, bool table, struct error *e)
+{
+    struct ids ids = {0};
+    struct buf text;
+    int        rc = input_read(&text, NULL, e);
+    if (!rc)
+        rc = tokenizer_encode(job->tokenizer, buf_str(&text), job->flags, &ids, e);
+    if (!rc && table)
+        print_table(job->tokenizer, &ids);
+    else if (!rc)
+        print_array(&ids);
+    ids_deinit(&ids);
+    buf_deinit(&text);
+    return rc;
+}
+
+int cmd_tokenize(const struct options *o, struct error *e)
+{
+    struct log        log = err_log(o->verbose);
+    struct tokenizer *t = NULL;
+    char              dir[PATH_MAX];
+    int               rc = api_directory(o->model, dir, e);
+    if (!rc)
+        rc = tokenizer_load(&t, dir, &log, e);
+    if (!rc) {
+        struct job job = {t, TOKENIZE_PARSE_SPECIAL | (o->no_special ? 0 : TOKENIZE_ADD_SPECIAL)};
+        rc = o->jsonl ? input_each_line(answer, &job, e) : tokenize_stdin(&job, !o->ids, e);
+    }
+    tokenizer_free(t);
+    return rc;
+}

@@ -1,0 +1,128 @@
+/* See output.h. */
+#include "cli/output.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/utf8.h"
+
+#define LINE_MAX_BYTES 4000 /* of an error line, its newline included */
+
+static int failed; /* errno of the first write to stdout that failed */
+
+static void note_failure(bool ok)
+{
+    if (!ok && !failed)
+        failed = errno ? errno : EIO;
+}
+
+void out_write(const void *p, size_t n)
+{
+    if (!failed)
+        note_failure(fwrite(p, 1, n, stdout) == n);
+}
+
+void out_puts(const char *z)
+{
+    out_write(z, strlen(z));
+}
+
+void out_printf(const char *fmt, ...)
+{
+    va_list ap;
+    if (failed)
+        return;
+    va_start(ap, fmt);
+    note_failure(vprintf(fmt, ap) >= 0);
+    va_end(ap);
+}
+
+void out_flush(void)
+{
+    if (!failed)
+        note_failure(fflush(stdout) == 0);
+}
+
+bool out_failed(void)
+{
+    return failed != 0;
+}
+
+int out_buf(const struct buf *b, struct error *e)
+{
+    if (b->failed)
+        return b->full ? error_set(e, ERR_LIMIT, NULL, "the output is longer than %zu bytes", b->max)
+                       : error_nomem(e, "the output");
+    out_write(buf_cstr(b), b->n);
+    return 0;
+}
+
+int out_finish(bool *gone, struct error *e)
+{
+    out_flush();
+    *gone = failed == EPIPE;
+    return failed ? error_errno(e, failed, "write", "to standard output") : 0;
+}
+
+bool out_is_terminal(void)
+{
+    return isatty(STDOUT_FILENO);
+}
+
+void err_fault(const char *message, const char *usage_of)
+{
+    char   tail[64] = "";
+    size_t n = strlen(message), room;
+    if (usage_of)
+        snprintf(tail, sizeof tail, "%s see mlxcel%s%.32s --help", n && message[n - 1] == '?' ? "" : ";",
+                 *usage_of ? " " : "", usage_of);
+    room = LINE_MAX_BYTES - sizeof "mlxcel: error: " - strlen(tail);
+    if (n > room)
+        n = utf8_valid_prefix(message, room);
+    fprintf(stderr, "mlxcel: error: %.*s%s\n", (int)n, message, tail);
+}
+
+/* One line on stderr, escaped and bounded as an error's sentence is. */
+static void say(const char *kind, const char *fmt, va_list ap)
+{
+    struct error line;
+    error_vset(&line, 0, NULL, fmt, ap);
+    fprintf(stderr, "mlxcel: %s%s\n", kind, line.msg);
+}
+
+void err_warning(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say("warning: ", fmt, ap);
+    va_end(ap);
+}
+
+void err_note(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say("", fmt, ap);
+    va_end(ap);
+}
+
+void err_log_line(void *ctx, int level, const char *line)
+{
+    (void)ctx;
+    if (level <= LOG_WARNING)
+        err_warning("%s", line);
+    else
+        err_note("%s", line);
+}
+
+static void write_log(void *ctx, enum log_level level, const char *msg)
+{
+    err_log_line(ctx, (int)level, msg);
+}
+
+struct log err_log(bool verbose)
+{
+    return (struct log){write_log, NULL, verbose ? LOG_DEBUG : LOG_WARNING};
+}

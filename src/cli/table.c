@@ -1,0 +1,108 @@
+/* See table.h. */
+#include "cli/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "cli/output.h"
+
+#define COLUMNS_MAX 8
+#define GAP 2
+
+const char *size_text(int64_t bytes, char out[SIZE_TEXT])
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+    double                   v = (double)bytes;
+    size_t                   u = 0;
+    for (; v >= 999.95 && u + 1 < ARRAY_LEN(units); u++)
+        v /= 1000;
+    if (bytes < 0)
+        snprintf(out, SIZE_TEXT, "-");
+    else
+        snprintf(out, SIZE_TEXT, u ? "%.1f %s" : "%.0f %s", v, units[u]);
+    return out;
+}
+
+json_t *table_parse(const char *json, struct error *e)
+{
+    json_t *v = json_loads(json, 0, NULL);
+    if (!v)
+        error_set(e, ERR_INTERNAL, NULL, "the library's report is not JSON");
+    return v;
+}
+
+/* The text of a cell, to be freed; NULL: out of memory. */
+static char *cell_text(const json_t *row, const struct column *c)
+{
+    const json_t *v = json_object_get(row, c->key);
+    char          size[SIZE_TEXT];
+    if (c->kind == COLUMN_BYTES)
+        return strdup(size_text(json_is_integer(v) ? json_integer_value(v) : -1, size));
+    if (json_is_string(v))
+        return strdup(json_string_value(v));
+    return v && !json_is_null(v) ? json_dumps(v, JSON_ENCODE_ANY) : strdup("");
+}
+
+/* Characters, which are columns of the terminal for the names we print. */
+static size_t width_of(const char *s)
+{
+    size_t n = 0;
+    for (; *s; s++)
+        n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}
+
+static void print_cell(const char *text, size_t width, bool last)
+{
+    size_t n = width_of(text);
+    out_puts(text);
+    if (!last)
+        out_printf("%*s", (int)(width - n + GAP), "");
+}
+
+static void print_cells(char *const *cells, const struct column *columns, const size_t *width, size_t n)
+{
+    for (size_t c = 0; c < n; c++)
+        print_cell(cells ? cells[c] : columns[c].title, width[c], c + 1 == n);
+    out_puts("\n");
+}
+
+int table_print(const json_t *rows, const struct column *columns, size_t n, struct error *e)
+{
+    size_t n_rows = json_array_size(rows), width[COLUMNS_MAX];
+    char **cells = calloc(n_rows * n + 1, sizeof *cells);
+    int    rc = cells && n <= COLUMNS_MAX ? 0 : error_nomem(e, "the table");
+    for (size_t c = 0; c < n && !rc; c++)
+        width[c] = width_of(columns[c].title);
+    for (size_t i = 0; i < n_rows * n && !rc; i++) {
+        cells[i] = cell_text(json_array_get(rows, i / n), &columns[i % n]);
+        if (!cells[i])
+            rc = error_nomem(e, "the table");
+        else
+            width[i % n] = MAX(width[i % n], width_of(cells[i]));
+    }
+    if (!rc)
+        print_cells(NULL, columns, width, n);
+    for (size_t r = 0; r < n_rows && !rc; r++)
+        print_cells(cells + r * n, columns, width, n);
+    for (size_t i = 0; cells && i < n_rows * n; i++)
+        free(cells[i]);
+    free(cells);
+    return rc;
+}
+
+int table_report(const char *json, bool raw, const struct column *columns, size_t n, struct error *e)
+{
+    json_t *rows;
+    int     rc;
+    if (raw) {
+        out_printf("%s\n", json);
+        return 0;
+    }
+    rows = table_parse(json, e);
+    rc = rows ? table_print(rows, columns, n, e) : e->code;
+    json_decref(rows);
+    return rc;
+}
