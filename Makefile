@@ -121,9 +121,15 @@ FUZZ_MAIN := $(if $(filter fuzz,$(VARIANT)),,$(B)/tests/fuzz/driver.o)
 $(FUZZ): %: %.o $(FUZZ_MAIN) $(LIB)
 	$(CC) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ $(LDLIBS)
 
+# The examples see only the public header.
+EXAMPLES := $(patsubst %.c,$(B)/%,$(wildcard examples/*.c))
+$(EXAMPLES): $(B)/%: %.c include/mlxcel.h $(LIB)
+	@mkdir -p $(@D)
+	$(CC) -Iinclude -std=c11 $(OPT) $(WARN) $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
+
 ## make programs   the library, the programs and all test programs of one variant
 .PHONY: programs check-now python
-programs: all $(TESTS) $(KCHECK) $(FUZZ)
+programs: all $(TESTS) $(KCHECK) $(FUZZ) $(EXAMPLES)
 
 VENV := build/venv
 python: $(VENV)/.done
@@ -165,6 +171,11 @@ lint: layers
 	@$(MAKE) --no-print-directory WERROR=1 CC=clang-14 VARIANT=clang programs
 	@clang-tidy-14 --quiet $(filter-out %_avx2.c %_avx512.c %_avx512vnni.c,$(LIB_SRC)) $(CLI_SRC) -- \
 	    -std=gnu17 $(CPPFLAGS) 2>/dev/null
+
+## make docs       docs/cli.md, the reference of the command line
+docs: $(BIN)
+	@mkdir -p docs
+	$(BIN) help --markdown > docs/cli.md
 
 ## make format     clang-format over all C files
 format:
