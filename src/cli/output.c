@@ -111,7 +111,9 @@ void err_note(const char *fmt, ...)
 void err_log_line(void *ctx, int level, const char *line)
 {
     (void)ctx;
-    if (level <= LOG_WARNING)
+    if (level == LOG_ERROR)
+        err_fault(line, NULL);
+    else if (level == LOG_WARNING)
         err_warning("%s", line);
     else
         err_note("%s", line);
