@@ -19,16 +19,12 @@ static int fill(struct import *m, const struct dir_out *out, struct error *e)
     return status;
 }
 
-int convert_gguf(const char *gguf_path, const char *out_dir, bool force, const struct log *log, struct error *e)
+int import_gguf(const struct gguf *g, const char *out_dir, bool force, const struct log *log, struct error *e)
 {
-    struct gguf   *g = NULL;
-    struct import  m = {.log = log};
+    struct import  m = {.g = g, .log = log};
     struct dir_out out = {0};
     arena_init(&m.arena, NAMES_MAX);
-    int status = gguf_open(&g, gguf_path, e);
-    m.g = g;
-    if (!status)
-        status = import_model(&m, e);
+    int status = import_model(&m, e);
     if (!status)
         status = import_map(&m, e);
     if (!status)
@@ -40,6 +36,15 @@ int convert_gguf(const char *gguf_path, const char *out_dir, bool force, const s
     dir_out_abort(&out);
     free(m.planes);
     arena_deinit(&m.arena);
+    return status;
+}
+
+int convert_gguf(const char *gguf_path, const char *out_dir, bool force, const struct log *log, struct error *e)
+{
+    struct gguf *g = NULL;
+    int          status = gguf_open(&g, gguf_path, e);
+    if (!status)
+        status = import_gguf(g, out_dir, force, log, e);
     gguf_close(g);
     return status;
 }

@@ -83,43 +83,51 @@ static const char *class_of(const char *arch)
                                         : "LlamaForCausalLM";
 }
 
-/* An id of the tokenizer's metadata; -1 when it is missing. Whether it is in the vocabulary is checked with the
- * tokenizer. */
-static int64_t token_id(const struct import *m, const char *key)
+/* An id of the tokenizer's metadata, which must be a row of the embedding; -1 when it is missing. */
+static int token_id(const struct import *m, const char *key, int64_t *id, struct error *e)
 {
-    int64_t id;
-    return gguf_get_int(m->g, key, 0, INT32_MAX, &id, NULL) ? -1 : id;
+    *id = -1;
+    return gguf_has(m->g, key) ? gguf_get_int(m->g, key, 0, m->n_vocab - 1, id, e) : 0;
 }
 
-static int set_id(json_t *o, const char *key, int64_t id)
+/* Sets bos, eos and, for generation_config.json, pad and further tokens that end an answer. */
+static int set_ids(const struct import *m, json_t *o, bool generation, struct error *e)
 {
-    return id < 0 ? 0 : json_object_set_new(o, key, json_integer(id));
+    static const struct {
+        const char *key, *name;
+        bool        config;
+    } rows[] = {{"tokenizer.ggml.bos_token_id", "bos_token_id", true},
+                {"tokenizer.ggml.eos_token_id", "eos_token_id", true},
+                {"tokenizer.ggml.eot_token_id", "eos_token_id", false},
+                {"tokenizer.ggml.eom_token_id", "eos_token_id", false},
+                {"tokenizer.ggml.padding_token_id", "pad_token_id", false}};
+    int failed = 0;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        json_t *old = json_object_get(o, rows[i].name);
+        int64_t id;
+        int     status = token_id(m, rows[i].key, &id, e);
+        if (status)
+            return status;
+        if (id < 0 || !(generation || rows[i].config))
+            continue;
+        if (!old)
+            failed |= json_object_set_new(o, rows[i].name, json_integer(id));
+        else if (json_is_array(old))
+            failed |= json_array_append_new(old, json_integer(id));
+        else if (json_integer_value(old) != id)
+            failed |= json_object_set_new(o, rows[i].name, json_pack("[O I]", old, (json_int_t)id));
+    }
+    return failed || !o ? error_nomem(e, "the configuration") : 0;
 }
 
 static int write_generation_config(const struct import *m, const struct dir_out *out, struct error *e)
 {
-    static const char *const ends[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
-                                       "tokenizer.ggml.eom_token_id"};
-    json_t                  *o = json_object(), *list = json_array();
-    int                      failed = !o || !list;
-    int64_t                  ids[3];
-    for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
-        ids[i] = token_id(m, ends[i]);
-        if (ids[i] >= 0 && (i < 1 || ids[i] != ids[0]) && (i < 2 || ids[i] != ids[1]))
-            failed |= json_array_append_new(list, json_integer(ids[i]));
-    }
-    failed |= set_id(o, "bos_token_id", token_id(m, "tokenizer.ggml.bos_token_id"));
-    if (json_array_size(list) == 1)
-        failed |= json_object_set(o, "eos_token_id", json_array_get(list, 0));
-    else if (json_array_size(list) > 1)
-        failed |= json_object_set(o, "eos_token_id", list);
-    failed |= set_id(o, "pad_token_id", token_id(m, "tokenizer.ggml.padding_token_id"));
-    json_decref(list);
-    if (failed) {
-        json_decref(o);
-        o = NULL;
-    }
-    return import_write_json(out, "generation_config.json", o, true, e);
+    json_t *o = json_object();
+    int     status = set_ids(m, o, true, e);
+    if (!status)
+        return import_write_json(out, "generation_config.json", o, true, e);
+    json_decref(o);
+    return status;
 }
 
 int import_write_config(const struct import *m, const struct dir_out *out, struct error *e)
@@ -135,17 +143,13 @@ int import_write_config(const struct import *m, const struct dir_out *out, struc
         "num_hidden_layers", (json_int_t)m->n_layer, "num_key_value_heads", (json_int_t)m->n_kv_head, "rms_norm_eps",
         import_short(m->norm_eps), "tie_word_embeddings", m->tied, "vocab_size", (json_int_t)m->n_vocab);
     int failed = !c || !q || set_rope(m, c);
-    if (!failed) {
-        failed |= set_id(c, "bos_token_id", token_id(m, "tokenizer.ggml.bos_token_id"));
-        failed |= set_id(c, "eos_token_id", token_id(m, "tokenizer.ggml.eos_token_id"));
-    }
+    if (!status && !failed)
+        status = set_ids(m, c, false, e);
     if (!failed && quantized) /* mlx-lm writes both names */
         failed = json_object_set(c, "quantization", q) || json_object_set(c, "quantization_config", q);
     json_decref(q);
-    if (failed) {
-        json_decref(c);
-        c = NULL;
-    }
+    if (!status && failed)
+        status = error_nomem(e, "config.json");
     if (!status)
         return import_write_json(out, "config.json", c, true, e);
     json_decref(c);

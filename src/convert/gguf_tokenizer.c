@@ -7,12 +7,18 @@
  */
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
 #include "base/utf8.h"
 #include "convert/import.h"
+
+/* Far above any real tokenizer; they bound the memory that a hostile file can make us use. */
+#define TOKENS_MAX 1000000
+#define ADDED_MAX 200000
+#define MERGES_MAX 2000000
 
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE }; /* tokenizer.ggml.token_type */
 
@@ -68,14 +74,16 @@ static int find_pre(struct vocab *v, struct error *e)
         return error_set(e, ERR_UNSUPPORTED, "tokenizer.ggml.model",
                          "%s: tokenizer.ggml.model is '" STR_FMT "'; byte-level BPE ('gpt2') can be imported",
                          gguf_name(v->m->g), (int)MIN(model.n, (size_t)64), model.p);
-    for (size_t i = 0; i < ARRAY_LEN(pres); i++)
+    char list[256] = "";
+    for (size_t i = 0, n = 0; i < ARRAY_LEN(pres); i++) {
         if (str_is(pre, pres[i].name)) {
             v->pre = &pres[i];
             return 0;
         }
-    return error_set(e, ERR_UNSUPPORTED, key,
-                     "%s: %s '" STR_FMT "' is not known; %s is one of those that can be imported", gguf_name(v->m->g),
-                     key, (int)MIN(pre.n, (size_t)64), pre.p, pres[0].name);
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", pres[i].name);
+    }
+    return error_set(e, ERR_UNSUPPORTED, key, "%s: %s '" STR_FMT "' is not known; %s can be imported",
+                     gguf_name(v->m->g), key, (int)MIN(pre.n, (size_t)64), pre.p, list);
 }
 
 static int add_token(struct vocab *v, int64_t id, int64_t type, struct error *e)
@@ -92,6 +100,8 @@ static int add_token(struct vocab *v, int64_t id, int64_t type, struct error *e)
         return error_nomem(e, "the vocabulary");
     if (type != CONTROL && type != USER_DEFINED && type != UNKNOWN)
         return 0;
+    if (json_array_size(v->added) == ADDED_MAX)
+        return fault_at(v, key, (uint64_t)id, "is one added token too many", e);
     json_t *o = json_pack("{sI ss# sb sb sb sb sb}", "id", (json_int_t)id, "content", t.p, (int)t.n, "single_word", 0,
                           "lstrip", 0, "rstrip", 0, "normalized", 0, "special", type != USER_DEFINED);
     return json_array_append_new(v->added, o) ? error_nomem(e, "the added tokens") : 0;
@@ -106,6 +116,8 @@ static int read_tokens(struct vocab *v, struct error *e)
         status = gguf_get_array(v->m->g, key, GGUF_KIND_INT, &types, e);
     if (status)
         return status;
+    if (texts.left > TOKENS_MAX)
+        return fault_at(v, "tokenizer.ggml.tokens", TOKENS_MAX, "is one too many", e);
     if (texts.left > (uint64_t)v->m->n_vocab)
         return error_set(e, ERR_MISFIT, "tokenizer.ggml.tokens",
                          "%s: tokenizer.ggml.tokens has %" PRIu64 " elements, the embedding %" PRId64 " rows",
@@ -151,8 +163,10 @@ static int read_merges(const struct vocab *v, json_t *merges, struct error *e)
     int               status = gguf_get_array(v->m->g, key, GGUF_KIND_STR, &list, e);
     buf_init(&joined, INT32_MAX);
     for (uint64_t i = 0, n = status ? 0 : list.left; i < n && !status; i++) {
-        json_t *pair = merge_pair(v, gguf_next_str(&list), &joined);
-        if (!pair)
+        json_t *pair = i < MERGES_MAX ? merge_pair(v, gguf_next_str(&list), &joined) : NULL;
+        if (i == MERGES_MAX)
+            status = fault_at(v, key, i, "is one too many", e);
+        else if (!pair)
             status =
                 fault_at(v, key, i, "is not two tokens of the vocabulary, with a space between, that make a third", e);
         else if (json_array_append_new(merges, pair))

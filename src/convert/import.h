@@ -11,6 +11,9 @@
 #include "formats/gguf.h"
 #include "formats/tensor_view.h"
 
+/* The import of an opened file: convert_gguf without the open. */
+int import_gguf(const struct gguf *g, const char *out_dir, bool force, const struct log *log, struct error *e);
+
 /* ---- what the model is: gguf_model.c ---- */
 
 struct import_rope {

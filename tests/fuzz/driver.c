@@ -1,5 +1,5 @@
-/* Runs a fuzz target over files as a plain test: every argument is a file or a folder of files. A crash or a sanitizer's
- * finding ends the program, so reaching the last line means that every input passed. */
+/* Runs a fuzz target over files as a plain test: every argument is a file or a folder of files. A crash or a
+ * sanitizer's finding ends the program, so reaching the last line means that every input passed. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -28,7 +28,7 @@ struct tiny {
     const char *arch, *pre;
     uint32_t    weight_type, embedding_type;
     float       scale; /* of the largest block */
-    bool        bias, untied, no_tokenizer, no_add_bos;
+    bool        bias, untied, no_tokenizer, no_end;
     const char *skip, *extra; /* a tensor to leave out; one to add */
     const char *scaling;      /* rope scaling type */
     float       rope_factor;  /* of rope_freqs.weight */
@@ -124,6 +124,8 @@ static void add_tokenizer(struct gguf_build *g, const struct tiny *t)
     gguf_build_int(g, "tokenizer.ggml.bos_token_id", 1);
     gguf_build_int(g, "tokenizer.ggml.eos_token_id", 0);
     gguf_build_int(g, "tokenizer.ggml.eot_token_id", 9);
+    if (t->no_end)
+        gguf_build_int(g, "tokenizer.ggml.eom_token_id", VOCAB); /* not in the vocabulary */
     gguf_build_str(g, "tokenizer.chat_template", "{{ messages }}\n");
 }
 
@@ -421,7 +423,10 @@ static void config_says_what_the_file_said(void **state)
     assert_true(json_number_value(json_object_get(rope, "factor")) == 32);
     assert_int_equal(json_integer_value(json_object_get(rope, "original_max_position_embeddings")), 8192);
     json_t *g = json_load_file(tmp_path(dir, "out/generation_config.json"), 0, NULL);
-    assert_int_equal(json_array_size(json_object_get(g, "eos_token_id")), 2);
+    json_t *ends = json_object_get(g, "eos_token_id");
+    assert_int_equal(json_array_size(ends), 2);
+    assert_int_equal(json_integer_value(json_array_get(ends, 0)), 0);
+    assert_int_equal(json_integer_value(json_array_get(ends, 1)), 9);
     json_decref(g);
     close_result(&r);
     t = (struct tiny){.arch = "llama", .weight_type = GGML_F16, .embedding_type = GGML_F16, .scaling = "linear"};
@@ -523,10 +528,8 @@ static void refusals_name_what_it_is(void **state)
     refused((struct tiny){.odd_key = "llama.attention.value_length"}, ERR_UNSUPPORTED,
             "llama.attention.value_length is 7");
     refused((struct tiny){.odd_key = "llama.expert_count"}, ERR_UNSUPPORTED, "llama.expert_count is 7");
-    refused((struct tiny){.odd_key = "tokenizer.ggml.padding_token_id",
-                          .no_tokenizer = false,
-                          .skip = "output_norm.weight"},
-            ERR_MISFIT, "output_norm.weight is missing");
+    refused((struct tiny){.skip = "output_norm.weight"}, ERR_MISFIT, "output_norm.weight is missing");
+    refused((struct tiny){.no_end = true}, ERR_FORMAT, "tokenizer.ggml.eom_token_id");
 }
 
 static void refused_tokenizer(const char *const *tokens, size_t n, const char *const *merges, size_t n_merges,

@@ -1,0 +1,150 @@
+/* Output directories: they appear at the end or not at all, and replace only what may be replaced. */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "../support/tmp.h"
+#include "base/dir.h"
+
+static char *top;
+
+static int entries(void)
+{
+    DIR *d = opendir(top);
+    int  n = -2;
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+static bool exists(const char *name)
+{
+    struct stat st;
+    return lstat(tmp_path(top, name), &st) == 0;
+}
+
+static int begin(struct dir_out *o, const char *name, bool force, struct error *e)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", top, name);
+    return dir_out_begin(o, path, force, e);
+}
+
+static void appears_at_the_end(void **state)
+{
+    struct dir_out o;
+    struct error   e = {0};
+    char           path[PATH_MAX];
+    (void)state;
+    assert_int_equal(begin(&o, "new", false, &e), 0);
+    assert_int_equal(dir_out_write(&o, "config.json", "{}", 2, &e), 0);
+    assert_int_equal(dir_out_file(&o, "weights", path, &e), 0);
+    assert_string_equal(strrchr(path, '/'), "/weights");
+    assert_false(exists("new"));
+    assert_int_equal(entries(), 1);
+    assert_int_equal(dir_out_finish(&o, &e), 0);
+    assert_null(o.path);
+    assert_true(exists("new/config.json"));
+    assert_int_equal(entries(), 1);
+    dir_out_abort(&o); /* nothing left to do */
+    assert_true(exists("new/config.json"));
+}
+
+static void abort_leaves_nothing(void **state)
+{
+    struct dir_out o, zero = {0};
+    int            before = entries();
+    (void)state;
+    assert_int_equal(begin(&o, "never", false, NULL), 0);
+    assert_int_equal(dir_out_write(&o, "a", "b", 1, NULL), 0);
+    dir_out_abort(&o);
+    dir_out_abort(&o);
+    dir_out_abort(&zero);
+    assert_int_equal(entries(), before);
+}
+
+static void existing_is_refused(void **state)
+{
+    struct dir_out o;
+    struct error   e = {0};
+    (void)state;
+    assert_int_equal(begin(&o, "new", false, &e), ERR_INVALID);
+    assert_non_null(strstr(e.msg, "--force"));
+    dir_out_abort(&o);
+    /* also when it comes into being meanwhile */
+    assert_int_equal(begin(&o, "late", false, &e), 0);
+    assert_int_equal(mkdir(tmp_path(top, "late"), 0755), 0);
+    int before = entries();
+    assert_int_equal(dir_out_finish(&o, &e), ERR_INVALID);
+    assert_int_equal(entries(), before - 1);
+    assert_int_equal(rmdir(tmp_path(top, "late")), 0);
+}
+
+static void force_replaces_models_only(void **state)
+{
+    struct dir_out o;
+    struct error   e = {0};
+    int            before = entries();
+    (void)state;
+    assert_int_equal(begin(&o, "new", true, &e), 0);
+    assert_int_equal(dir_out_write(&o, "other", "x", 1, &e), 0);
+    assert_true(exists("new/config.json"));
+    assert_int_equal(dir_out_finish(&o, &e), 0);
+    assert_true(exists("new/other") && !exists("new/config.json"));
+    assert_int_equal(entries(), before);
+    assert_int_equal(begin(&o, "new", true, &e), ERR_INVALID); /* no config.json: not known as a model */
+    assert_non_null(strstr(e.msg, "remove it first"));
+    assert_true(exists("new/other"));
+    tmp_puts(top, "file", "text");
+    assert_int_equal(begin(&o, "file", true, &e), ERR_INVALID);
+    assert_int_equal(symlink(top, tmp_path(top, "link")), 0);
+    assert_int_equal(begin(&o, "link", true, &e), ERR_INVALID);
+    assert_int_equal(mkdir(tmp_path(top, "empty"), 0755), 0);
+    assert_int_equal(begin(&o, "empty", true, &e), 0);
+    assert_int_equal(dir_out_write(&o, "config.json", "{}", 2, &e), 0);
+    assert_int_equal(dir_out_finish(&o, &e), 0);
+    assert_true(exists("empty/config.json"));
+}
+
+static void bad_names(void **state)
+{
+    struct dir_out o;
+    struct error   e = {0};
+    (void)state;
+    assert_int_equal(dir_out_begin(&o, "", false, &e), ERR_INVALID);
+    assert_int_equal(begin(&o, "none/below", false, &e), ERR_NOT_FOUND);
+    assert_int_equal(dir_out_begin(&o, "/", true, &e), ERR_INVALID); /* not empty and no model */
+    assert_int_equal(begin(&o, "slashes//", false, &e), 0);
+    assert_int_equal(dir_out_finish(&o, &e), 0);
+    assert_true(exists("slashes"));
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    top = tmp_make();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    tmp_remove(top);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(appears_at_the_end),  cmocka_unit_test(abort_leaves_nothing),
+        cmocka_unit_test(existing_is_refused), cmocka_unit_test(force_replaces_models_only),
+        cmocka_unit_test(bad_names),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
