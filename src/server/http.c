@@ -104,6 +104,28 @@ json_t *http_body_object(struct http *h)
     return NULL;
 }
 
+void http_reply_options(struct http *h, const char *allow)
+{
+    struct MHD_Response *r = MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
+    if (r) {
+        MHD_add_response_header(r, "Allow", allow);
+        MHD_add_response_header(r, "Access-Control-Allow-Methods", allow);
+        MHD_add_response_header(r, "Access-Control-Allow-Headers", "*");
+    }
+    queue(h, 204, r, NULL);
+}
+
+void http_reply_not_allowed(struct http *h, const char *allow)
+{
+    json_t *v = http_error_value(405, "invalid_request_error", "the method is not allowed here; see the Allow header", NULL);
+    char   *text = v ? json_dumps(v, JSON_FLAGS) : NULL;
+    json_decref(v);
+    struct MHD_Response *r = text ? MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE) : NULL;
+    if (r)
+        MHD_add_response_header(r, "Allow", allow);
+    queue(h, 405, r, "application/json; charset=utf-8");
+}
+
 /* ---- streams ---- */
 
 struct stream {

@@ -43,6 +43,9 @@ void http_reply_error(struct http *h, const struct error *e);
 void http_reply_public_error(struct http *h, const struct mlxcel_error *e);
 /* The same with a status and type of its own. */
 void http_reply_fault(struct http *h, int status, const char *type, const char *message);
+/* 204 to OPTIONS, with what the path allows; 405 with the same. */
+void http_reply_options(struct http *h, const char *allow);
+void http_reply_not_allowed(struct http *h, const char *allow);
 json_t *http_error_value(int status, const char *type, const char *message, const char *param);
 
 /* Replies with Server-Sent Events. next appends the next bytes of the stream to out, blocking until there are some, and

@@ -53,41 +53,33 @@ static bool may_ask(const struct http *h)
     return plain && same_secret(key, plain);
 }
 
-static void allow_header(struct http *h, int status)
+/* The methods of a path, as the Allow header lists them. */
+static const char *allowed(const char *path, char out[64])
 {
-    char                 allow[64] = "";
-    struct MHD_Response *r = MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
+    out[0] = '\0';
     for (size_t i = 0; i < ARRAY_LEN(routes); i++)
-        if (!strcmp(routes[i].path, h->path))
-            snprintf(allow + strlen(allow), sizeof allow - strlen(allow), "%s%s, ",
-                     routes[i].method, strcmp(routes[i].method, "GET") ? "" : ", HEAD");
-    snprintf(allow + strlen(allow), sizeof allow - strlen(allow), "OPTIONS");
-    if (!r)
-        return;
-    MHD_add_response_header(r, "Allow", allow);
-    MHD_add_response_header(r, "Access-Control-Allow-Origin", "*");
-    MHD_add_response_header(r, "Access-Control-Allow-Methods", allow);
-    MHD_add_response_header(r, "Access-Control-Allow-Headers", "*");
-    h->status = status;
-    h->queued = MHD_queue_response(h->connection, (unsigned)status, r);
-    MHD_destroy_response(r);
+        if (!strcmp(routes[i].path, path))
+            snprintf(out + strlen(out), 64 - strlen(out), "%s%s, ", routes[i].method,
+                     strcmp(routes[i].method, "GET") ? "" : ", HEAD");
+    snprintf(out + strlen(out), 64 - strlen(out), "OPTIONS");
+    return out;
 }
 
 void routes_dispatch(struct http *h)
 {
     struct server *s = h->server;
-    const char    *model_needed = "Loading model";
+    char           allow[64];
     if (!routes_find(NULL, h->path)) {
         http_reply_fault(h, 404, "not_found_error", "no such route; see the documentation for the list");
         return;
     }
     if (!strcmp(h->method, "OPTIONS")) {
-        allow_header(h, 204);
+        http_reply_options(h, allowed(h->path, allow));
         return;
     }
     h->route = routes_find(h->method, h->path);
     if (!h->route) {
-        allow_header(h, 405);
+        http_reply_not_allowed(h, allowed(h->path, allow));
         return;
     }
     if (!may_ask(h)) {
@@ -100,7 +92,7 @@ void routes_dispatch(struct http *h)
     }
     int state = atomic_load(&s->state);
     if ((h->route->flags & ROUTE_MODEL) && state != SERVER_READY) {
-        http_reply_fault(h, 503, "unavailable_error", state == SERVER_FAILED ? s->load_error.message : model_needed);
+        http_reply_fault(h, 503, "unavailable_error", state == SERVER_FAILED ? s->load_error.message : "Loading model");
         return;
     }
     if (atomic_load(&s->stopping)) {
