@@ -144,14 +144,16 @@ check:
 	@tools/setup
 	@$(MAKE) --no-print-directory check-now
 
+# Tests of the AVX-512 kernels that also run where there is no AVX-512.
+EMULATED := build/simde/tests/kernel/kernelcheck build/simde/tests/arch/test_logits
 check-now: programs python layers
 	@$(MAKE) --no-print-directory SAN=1 programs
 ifeq ($(ARCH),x86_64)
-	@$(MAKE) --no-print-directory SIMDE=1 build/simde/tests/kernel/kernelcheck
+	@$(MAKE) --no-print-directory SIMDE=1 $(EMULATED)
 endif
 	@tests/run --python $(VENV)/bin/python --bin $(B) $(TESTS) $(KCHECK) $(FUZZ) \
 	    $(patsubst $(B)/%,build/san/%,$(filter-out %/kernelcheck,$(TESTS) $(FUZZ))) \
-	    $(if $(filter x86_64,$(ARCH)),build/simde/tests/kernel/kernelcheck)
+	    $(if $(filter x86_64,$(ARCH)),$(EMULATED))
 
 ## make fuzz T=60  every fuzz target for T seconds with libFuzzer (clang); new inputs stay under build/fuzz
 T ?= 60
