@@ -1,0 +1,280 @@
+/* Filters on one string. Names, arguments and results are Jinja's. */
+#include <stdio.h>
+
+#include "base/num.h"
+#include "chat/jinja_filters.h"
+#include "chat/jinja_run.h"
+#include "chat/jinja_text.h"
+
+/* A string made from v's text keeps being markup. */
+static struct value like(struct value s, struct value made)
+{
+    made.markup = s.type == VALUE_STRING && s.markup;
+    return made;
+}
+
+struct value filter_string(struct jinja_run *r, struct value v, const struct jinja_call *c)
+{
+    (void)c;
+    return jinja_str(r, v);
+}
+
+struct value filter_safe(struct jinja_run *r, struct value v, const struct jinja_call *c)
+{
+    (void)c;
+    return value_markup(jinja_text(r, v), true);
+}
+
+struct value filter_escape(struct jinja_run *r, struct value v, const struct jinja_call *c)
+{
+    (void)c;
+    return value_markup(jinja_escaped(r, v), true);
+}
+
+struct value filter_forceescape(struct jinja_run *r, struct value v, const struct jinja_call *c)
+{
+    (void)c;
+    return value_markup(jinja_escaped(r, value_str(jinja_text(r, v))), true);
+}
+
+/* --- case ----------------------------------------------------------------------------------------------------------------- */
+
+/* Whether the capital sigma at [from, to) ends a word. */
+static bool final_sigma(struct str s, size_t from, size_t to)
+{
+    uint32_t before = 0, after = 0;
+    if (from)
+        text_prev(s, from, &before);
+    if (to < s.n)
+        text_next(s, to, &after);
+    return text_is_alpha(before) && !text_is_alpha(after);
+}
+
+static struct value to_case(struct jinja_run *r, struct value v, enum text_case to)
+{
+    struct value s = jinja_str(r, v);
+    struct buf   b;
+    uint32_t     cp;
+    if (r->status || !jinja_spend(r, s.u.s.n / 8))
+        return value_none();
+    jinja_buf_init(r, &b);
+    for (size_t i = 0; i < s.u.s.n;) {
+        size_t n = text_next(s.u.s, i, &cp);
+        bool   sigma = to == TEXT_LOWER && cp == 0x3a3 && final_sigma(s.u.s, i, i + n);
+        text_put_case(&b, sigma ? 0x3c2 : cp, to);
+        i += n;
+    }
+    return like(s, jinja_take(r, &b));
+}
+
+struct value filter_upper(struct jinja_run *r, struct value v, const struct jinja_call *c)
+{
+    (void)c;
+    return to_case(r, v, TEXT_UPPER);
+}
+
+struct value filter_lower(struct jinja_run *r, struct value v, const struct jinja_call *c)
+{
+    (void)c;
+    return to_case(r, v, TEXT_LOWER);
+}
+
+struct value jinja_fold(struct jinja_run *r, struct value v)
+{
+    return v.type == VALUE_STRING ? to_case(r, v, TEXT_LOWER) : v;
+}
+
+struct value filter_capitalize(struct jinja_run *r, struct value v, const struct jinja_call *c)
+{
+    struct value s = jinja_str(r, v);
+    struct buf   b;
+    uint32_t     cp;
+    (void)c;
+    if (r->status || !jinja_spend(r, s.u.s.n / 8))
+        return value_none();
+    jinja_buf_init(r, &b);
+    for (size_t i = 0, at = 0; i < s.u.s.n; at = i) {
+        i += text_next(s.u.s, i, &cp);
+        text_put_case(&b, cp, at ? TEXT_LOWER : TEXT_TITLE);
+    }
+    return like(s, jinja_take(r, &b));
+}
+
+/* A word begins after white space or one of - ( { [ <. */
+struct value filter_title(struct jinja_run *r, struct value v, const struct jinja_call *c)
+{
+    struct value s = jinja_str(r, v);
+    struct buf   b;
+    uint32_t     cp;
+    bool         first = true;
+    (void)c;
+    if (r->status || !jinja_spend(r, s.u.s.n / 8))
+        return value_none();
+    jinja_buf_init(r, &b);
+    for (size_t i = 0; i < s.u.s.n;) {
+        i += text_next(s.u.s, i, &cp);
+        text_put_case(&b, cp, first ? TEXT_UPPER : TEXT_LOWER);
+        first = text_is_space(cp) || (cp && cp < 0x80 && strchr("-({[<", (int)cp));
+    }
+    return jinja_take(r, &b);
+}
+
+/* --- cutting and replacing ------------------------------------------------------------------------------------------------------ */
+
+struct value filter_trim(struct jinja_run *r, struct value v, const struct jinja_call *c)
+{
+    struct value s = jinja_str(r, v);
+    struct value chars = c->arg[0].type == VALUE_NONE ? (struct value){.type = VALUE_ABSENT} : c->arg[0];
+    struct str   set = jinja_arg_str(r, chars, STR(""));
+    if (r->status || !jinja_spend(r, s.u.s.n / 16))
+        return value_none();
+    return value_markup(text_strip(s.u.s, chars.type == VALUE_ABSENT ? NULL : &set, TEXT_BOTH), s.markup);
+}
+
+struct value jinja_replace(struct jinja_run *r, struct str s, struct str old, struct str new, int64_t count)
+{
+    struct buf b;
+    uint32_t   cp;
+    size_t     at = 0;
+    jinja_buf_init(r, &b);
+    jinja_spend(r, s.n / 16);
+    while (count && !b.failed && jinja_spend(r, 1)) {
+        struct str rest = text_slice(s, at, s.n);
+        long       next = text_find(rest, old);
+        if (next < 0)
+            break;
+        buf_put(&b, rest.p, (size_t)next);
+        buf_put(&b, new.p, new.n);
+        at += (size_t)next + old.n;
+        count--;
+        if (old.n)
+            continue;
+        if (at >= s.n) { /* "" also stands at the end */
+            at = s.n;
+            break;
+        }
+        size_t n = text_next(s, at, &cp);
+        buf_put(&b, s.p + at, n);
+        at += n;
+    }
+    buf_put(&b, s.p + at, s.n - at);
+    return jinja_take(r, &b);
+}
+
+/* Markup stays markup: then the replacement is escaped. */
+struct value filter_replace(struct jinja_run *r, struct value v, const struct jinja_call *c)
+{
+    struct str s = jinja_text(r, v), old = jinja_text(r, c->arg[0]), new = jinja_text(r, c->arg[1]);
+    int64_t    count = jinja_arg_int(r, c->arg[2], -1);
+    bool       markup = r->autoescape && v.type == VALUE_STRING && v.markup;
+    if (markup)
+        new = jinja_escaped(r, c->arg[1]);
+    struct value made = r->status ? value_none() : jinja_replace(r, s, old, new, count);
+    made.markup = markup;
+    return made;
+}
+
+/* Tags and comments go, runs of white space become one blank, and entities of HTML's own characters are resolved. */
+struct value filter_striptags(struct jinja_run *r, struct value v, const struct jinja_call *c)
+{
+    static const struct {
+        const char *name, *text;
+    } entities[] = {{"&lt;", "<"}, {"&gt;", ">"}, {"&amp;", "&"}, {"&#39;", "'"}, {"&#34;", "\""}, {"&quot;", "\""}};
+    struct str s = jinja_text(r, v);
+    struct buf b, out;
+    uint32_t   cp;
+    (void)c;
+    jinja_spend(r, s.n / 8);
+    jinja_buf_init(r, &b);
+    for (size_t i = 0; i < s.n;) {
+        struct str  rest = text_slice(s, i, s.n);
+        bool        comment = text_starts(rest, STR("<!--"));
+        long        end = s.p[i] == '<' && jinja_spend(r, rest.n / 64) ? text_find(rest, comment ? STR("-->") : STR(">")) : -1;
+        if (end >= 0)
+            i += (size_t)end + (comment ? 3 : 1);
+        else
+            buf_putc(&b, s.p[i++]);
+    }
+    s = jinja_take(r, &b).u.s;
+    jinja_buf_init(r, &out);
+    s = text_strip(s, NULL, TEXT_BOTH);
+    for (size_t i = 0; i < s.n;) {
+        size_t n = text_next(s, i, &cp), k = 0;
+        if (text_is_space(cp)) {
+            for (; text_is_space(cp); n = text_next(s, i, &cp))
+                i += n;
+            buf_putc(&out, ' ');
+            continue;
+        }
+        while (k < ARRAY_LEN(entities) && !text_starts(text_slice(s, i, s.n), str_of(entities[k].name)))
+            k++;
+        if (k < ARRAY_LEN(entities))
+            buf_puts(&out, entities[k].text);
+        else
+            buf_put(&out, s.p + i, n);
+        i += k < ARRAY_LEN(entities) ? strlen(entities[k].name) : n;
+    }
+    return jinja_take(r, &out);
+}
+
+/* In a path a slash stands for itself; in a query a blank is a plus sign. */
+static void put_percent(struct buf *b, struct str s, bool query)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        unsigned char ch = (unsigned char)s.p[i];
+        bool          plain = (ch >= '0' && ch <= '9') || ((ch | 0x20) >= 'a' && (ch | 0x20) <= 'z') ||
+                     (ch && strchr("_.-~", ch)) || (!query && ch == '/');
+        if (plain || (query && ch == ' '))
+            buf_putc(b, plain ? (char)ch : '+');
+        else
+            buf_printf(b, "%%%02X", ch);
+    }
+}
+
+/* A string's characters as %XX; a mapping or list of pairs as a query. */
+struct value filter_urlencode(struct jinja_run *r, struct value v, const struct jinja_call *c)
+{
+    struct buf b;
+    (void)c;
+    if (v.type != VALUE_DICT && v.type != VALUE_LIST && v.type != VALUE_TUPLE && v.type != VALUE_VIEW) {
+        struct str s = jinja_text(r, v);
+        jinja_buf_init(r, &b);
+        put_percent(&b, s, false);
+        return jinja_take(r, &b);
+    }
+    struct list *items = jinja_items(r, v);
+    jinja_buf_init(r, &b);
+    for (size_t i = 0; items && i < items->n && jinja_spend(r, 1); i++) {
+        struct list *pair = v.type == VALUE_DICT ? jinja_pair(r, v.u.dict->v[i].key, v.u.dict->v[i].value)
+                                                 : jinja_items(r, items->v[i]);
+        if (!pair || pair->n != 2) {
+            jinja_fail(r, "urlencode needs pairs");
+            break;
+        }
+        buf_puts(&b, i ? "&" : "");
+        put_percent(&b, jinja_text(r, pair->v[0]), true);
+        buf_putc(&b, '=');
+        put_percent(&b, jinja_text(r, pair->v[1]), true);
+    }
+    return jinja_take(r, &b);
+}
+
+struct value filter_format(struct jinja_run *r, struct value v, const struct jinja_call *c)
+{
+    struct value s = jinja_str(r, v);
+    struct dict *named;
+    if (r->status)
+        return value_none();
+    if (c->args->n && c->args->n_keywords)
+        return jinja_fail(r, "can't handle positional and keyword arguments at the same time");
+    if (!c->args->n_keywords) {
+        struct list *list = jinja_list(r, c->args->n);
+        for (size_t i = 0; list && i < list->n; i++)
+            list->v[i] = c->args->v[i];
+        return r->status ? value_none() : jinja_percent(r, s, value_tuple(list));
+    }
+    named = jinja_dict(r);
+    for (size_t i = 0; i < c->args->n_keywords; i++)
+        jinja_dict_set(r, named, value_str(c->args->keywords[i].name), c->args->keywords[i].value);
+    return r->status ? value_none() : jinja_percent(r, s, value_dict(named));
+}

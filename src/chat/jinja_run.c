@@ -1,0 +1,225 @@
+/* Faults, limits, scopes and jinja_render; contracts in jinja_run.h and jinja.h. */
+#include "chat/jinja_run.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/num.h"
+
+#define OUTPUT_DEFAULT ((size_t)64 << 20)
+#define MEMORY_DEFAULT ((size_t)256 << 20)
+#define STEPS_DEFAULT 100000000L
+#define DEPTH_DEFAULT 2000
+
+static struct value fail(struct jinja_run *r, int code, const char *why)
+{
+    const struct node *at = r->at;
+    if (!r->status && at)
+        r->status = error_set(r->e, code, NULL, "%s:%u:%u: %s", r->j->name, (unsigned)at->line, (unsigned)at->column, why);
+    else if (!r->status)
+        r->status = error_set(r->e, code, NULL, "%s: %s", r->j->name, why);
+    return value_none();
+}
+
+struct value jinja_fail(struct jinja_run *r, const char *fmt, ...)
+{
+    char    why[ERROR_MSG_MAX / 2];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    return fail(r, ERR_INVALID, why);
+}
+
+struct value jinja_fail_limit(struct jinja_run *r, const char *what)
+{
+    char why[200];
+    snprintf(why, sizeof why, "the template exceeds the limit of %s", what);
+    return fail(r, ERR_LIMIT, why);
+}
+
+struct value jinja_fail_memory(struct jinja_run *r, bool limit)
+{
+    char what[64];
+    snprintf(what, sizeof what, "%zu bytes of memory", r->limits.memory);
+    if (limit)
+        return jinja_fail_limit(r, what);
+    if (!r->status)
+        r->status = error_nomem(r->e, r->j->name);
+    return value_none();
+}
+
+struct value jinja_fail_type(struct jinja_run *r, const char *what, struct value v)
+{
+    if (v.type == VALUE_UNDEFINED)
+        return jinja_fail_undefined(r, v);
+    return jinja_fail(r, "%s, got %s", what, value_type_name(v.type));
+}
+
+bool jinja_spend(struct jinja_run *r, size_t n)
+{
+    char what[64];
+    if (r->status)
+        return false;
+    if (n > (size_t)r->steps) {
+        snprintf(what, sizeof what, "%ld steps", r->limits.steps);
+        jinja_fail_limit(r, what);
+        return false;
+    }
+    r->steps -= (long)n;
+    return true;
+}
+
+bool jinja_enter(struct jinja_run *r)
+{
+    char what[64];
+    if (!jinja_spend(r, 1))
+        return false;
+    if (r->depth == r->limits.depth) {
+        snprintf(what, sizeof what, "%d nested evaluations (recursion depth)", r->limits.depth);
+        jinja_fail_limit(r, what);
+        return false;
+    }
+    r->depth++;
+    return true;
+}
+
+void jinja_leave(struct jinja_run *r)
+{
+    r->depth--;
+}
+
+void *jinja_alloc(struct jinja_run *r, size_t size)
+{
+    void *p = r->status ? NULL : arena_alloc(&r->arena, size);
+    if (!p)
+        jinja_fail_memory(r, size > r->arena.max - MIN(r->arena.max, r->arena.used + 16));
+    return p;
+}
+
+/* --- scopes ------------------------------------------------------------------------------------------------------------- */
+
+struct scope *jinja_scope(struct jinja_run *r, struct scope *outer)
+{
+    struct scope *s = jinja_alloc(r, sizeof *s);
+    if (s)
+        *s = (struct scope){.outer = outer};
+    return s;
+}
+
+static struct binding *find(const struct scope *s, struct str name)
+{
+    for (struct binding *b = s->first; b; b = b->next)
+        if (str_eq(b->name, name))
+            return b;
+    return NULL;
+}
+
+bool jinja_bind(struct jinja_run *r, struct scope *s, struct str name, struct value v)
+{
+    struct binding *b = find(s, name);
+    if (!b) {
+        if (!(b = jinja_alloc(r, sizeof *b)))
+            return false;
+        *b = (struct binding){.next = s->first, .name = name};
+        s->first = b;
+    }
+    b->value = v;
+    return true;
+}
+
+/* A variable of the caller, converted when first asked for. */
+static bool lookup_var(struct jinja_run *r, struct str name, struct value *out)
+{
+    struct value *known = jinja_dict_text(r, r->known, name);
+    const json_t *json = known ? NULL : json_object_getn(r->vars, name.p, name.n);
+    if (known)
+        *out = *known;
+    if (!json)
+        return known;
+    *out = jinja_from_json(r, json);
+    return jinja_dict_set(r, r->known, value_str(name), *out);
+}
+
+struct value jinja_lookup(struct jinja_run *r, struct scope *s, struct str name)
+{
+    struct value v;
+    for (; s; s = s->outer) {
+        const struct binding *b = find(s, name);
+        if (b)
+            return b->value;
+    }
+    if (lookup_var(r, name, &v))
+        return v;
+    if (str_is(name, "self"))
+        return (struct value){.type = VALUE_SELF};
+    const struct jinja_row *row = jinja_global_row(name);
+    if (!row)
+        return jinja_undefined(r, value_str(name), VALUE_ABSENT);
+    struct function *f = jinja_alloc(r, sizeof *f);
+    if (!f)
+        return value_none();
+    *f = (struct function){.row = row};
+    return (struct value){.type = VALUE_FUNCTION, .u.function = f};
+}
+
+/* --- output ------------------------------------------------------------------------------------------------------------- */
+
+void jinja_write(struct jinja_run *r, struct str s)
+{
+    char what[64];
+    if (r->status)
+        return;
+    buf_put(r->out, s.p, s.n);
+    if (!r->out->failed)
+        return;
+    snprintf(what, sizeof what, "%zu bytes of output", r->limits.output);
+    if (r->out->full)
+        jinja_fail_limit(r, what);
+    else
+        r->status = error_nomem(r->e, r->j->name);
+}
+
+struct value jinja_capture(struct jinja_run *r, struct scope *s, const struct node *body, enum flow *flow)
+{
+    struct buf  capture, *out = r->out;
+    struct value v = value_none();
+    buf_init(&capture, MIN(r->limits.output, r->limits.memory - MIN(r->limits.memory, r->captured)));
+    r->out = &capture;
+    *flow = jinja_exec(r, s, body);
+    r->out = out;
+    r->captured += capture.n;
+    if (!r->status && r->arena.used + r->captured > r->limits.memory)
+        jinja_fail_memory(r, true);
+    v = jinja_take(r, &capture);
+    v.markup = r->autoescape;
+    return v;
+}
+
+int jinja_render(const struct jinja *j, const json_t *vars, int64_t now, const struct jinja_limits *limits,
+                 struct buf *out, struct error *e)
+{
+    static const struct jinja_limits defaults = {0};
+    const struct jinja_limits       *l = limits ? limits : &defaults;
+    struct buf                       text;
+    struct jinja_run                 r = {.j = j, .vars = vars, .now = now, .out = &text, .e = e};
+    r.limits.output = l->output ? l->output : OUTPUT_DEFAULT;
+    r.limits.memory = l->memory ? l->memory : MEMORY_DEFAULT;
+    r.limits.steps = r.steps = l->steps > 0 ? l->steps : STEPS_DEFAULT;
+    r.limits.depth = l->depth > 0 ? l->depth : DEPTH_DEFAULT;
+    arena_init(&r.arena, r.limits.memory);
+    buf_init(&text, r.limits.output);
+    r.known = jinja_dict(&r);
+    r.root = jinja_scope(&r, NULL);
+    if (!r.status)
+        jinja_exec(&r, r.root, j->body);
+    if (!r.status) {
+        buf_put(out, text.p, text.n);
+        if (out->failed)
+            r.status = out->full ? error_set(e, ERR_LIMIT, NULL, "%s: the result is longer than %zu bytes", j->name, out->max)
+                                 : error_nomem(e, j->name);
+    }
+    buf_deinit(&text);
+    arena_deinit(&r.arena);
+    return r.status;
+}

@@ -1,0 +1,107 @@
+/* Facts about values that need no rendering state; contracts in jinja_value.h. */
+#include "chat/jinja_value.h"
+
+const char *value_type_name(uint8_t type)
+{
+    static const char *const names[] = {
+        [VALUE_ABSENT] = "absent",           [VALUE_UNDEFINED] = "Undefined",
+        [VALUE_NONE] = "NoneType",           [VALUE_BOOL] = "bool",
+        [VALUE_INT] = "int",                 [VALUE_FLOAT] = "float",
+        [VALUE_STRING] = "str",              [VALUE_LIST] = "list",
+        [VALUE_TUPLE] = "tuple",             [VALUE_DICT] = "dict",
+        [VALUE_VIEW] = "dict_view",          [VALUE_ITERATOR] = "generator",
+        [VALUE_RANGE] = "range",             [VALUE_NAMESPACE] = "Namespace",
+        [VALUE_FUNCTION] = "function",       [VALUE_MACRO] = "Macro",
+        [VALUE_BLOCK] = "BlockReference",    [VALUE_SELF] = "TemplateReference",
+        [VALUE_LOOP] = "LoopContext",        [VALUE_CYCLER] = "Cycler",
+        [VALUE_JOINER] = "Joiner",
+    };
+    return names[type];
+}
+
+const char *value_owner_name(uint8_t type)
+{
+    static const char *const names[] = {
+        [VALUE_ABSENT] = "absent",
+        [VALUE_UNDEFINED] = "jinja2.runtime.Undefined object",
+        [VALUE_NONE] = "None",
+        [VALUE_BOOL] = "bool object",
+        [VALUE_INT] = "int object",
+        [VALUE_FLOAT] = "float object",
+        [VALUE_STRING] = "str object",
+        [VALUE_LIST] = "list object",
+        [VALUE_TUPLE] = "tuple object",
+        [VALUE_DICT] = "dict object",
+        [VALUE_VIEW] = "dict_view object",
+        [VALUE_ITERATOR] = "generator object",
+        [VALUE_RANGE] = "range object",
+        [VALUE_NAMESPACE] = "jinja2.utils.Namespace object",
+        [VALUE_FUNCTION] = "function object",
+        [VALUE_MACRO] = "jinja2.runtime.Macro object",
+        [VALUE_BLOCK] = "jinja2.runtime.BlockReference object",
+        [VALUE_SELF] = "jinja2.runtime.TemplateReference object",
+        [VALUE_LOOP] = "jinja2.runtime.LoopContext object",
+        [VALUE_CYCLER] = "jinja2.utils.Cycler object",
+        [VALUE_JOINER] = "jinja2.utils.Joiner object",
+    };
+    return names[type];
+}
+
+bool value_truth(struct value v)
+{
+    switch (v.type) {
+    case VALUE_ABSENT:
+    case VALUE_UNDEFINED:
+    case VALUE_NONE:
+        return false;
+    case VALUE_BOOL:
+        return v.u.b;
+    case VALUE_INT:
+        return v.u.i != 0;
+    case VALUE_FLOAT:
+        return v.u.d != 0;
+    case VALUE_STRING:
+        return v.u.s.n != 0;
+    case VALUE_LIST:
+    case VALUE_TUPLE:
+    case VALUE_VIEW:
+        return v.u.list->n != 0;
+    case VALUE_DICT:
+        return v.u.dict->n != 0;
+    case VALUE_RANGE:
+        return v.u.range->n != 0;
+    default:
+        return true;
+    }
+}
+
+bool value_is_integral(struct value v)
+{
+    return v.type == VALUE_BOOL || v.type == VALUE_INT;
+}
+
+bool value_is_number(struct value v)
+{
+    return value_is_integral(v) || v.type == VALUE_FLOAT;
+}
+
+int64_t value_integral(struct value v)
+{
+    return v.type == VALUE_BOOL ? v.u.b : v.u.i;
+}
+
+double value_number(struct value v)
+{
+    return v.type == VALUE_FLOAT ? v.u.d : (double)value_integral(v);
+}
+
+bool value_same_scalar(struct value a, struct value b)
+{
+    if (value_is_integral(a) && value_is_integral(b))
+        return value_integral(a) == value_integral(b);
+    if (value_is_number(a) && value_is_number(b))
+        return value_number(a) == value_number(b);
+    if (a.type != b.type)
+        return false;
+    return a.type == VALUE_STRING ? str_eq(a.u.s, b.u.s) : a.type == VALUE_NONE || a.type == VALUE_UNDEFINED;
+}
