@@ -196,7 +196,9 @@ struct value jinja_call_macro(struct jinja_run *r, struct macro *m, const struct
         return value_none();
     size_t used = bind_macro_params(r, m, s, args);
     bind_macro_rest(r, m, s, args, used);
-    return r->status ? value_none() : jinja_capture(r, s, m->node->body, &flow);
+    struct value v = r->status ? value_none() : jinja_capture(r, s, m->node->body, &flow);
+    jinja_scope_end(r, s);
+    return v;
 }
 
 /* --- everything that can be called ------------------------------------------------------------------------------------------ */
@@ -210,19 +212,14 @@ bool jinja_callable(struct value v)
 /* loop(items) inside a recursive loop: its output for other items. */
 static struct value call_loop(struct jinja_run *r, struct loop *l, const struct jinja_args *args)
 {
-    struct buf  capture, *out = r->out;
+    struct capture c;
     if (!l->node->recursive)
         return jinja_fail(r, "The loop must have the 'recursive' marker to be called recursively.");
     if (args->n != 1 || args->n_keywords)
         return jinja_fail(r, "loop() takes one argument");
-    jinja_buf_init(r, &capture);
-    r->out = &capture;
+    jinja_capture_begin(r, &c);
     jinja_exec_for(r, l->scope, l->node, args->v[0], l->depth + 1);
-    r->out = out;
-    r->captured += capture.n;
-    struct value v = jinja_take(r, &capture);
-    v.markup = r->autoescape;
-    return v;
+    return jinja_capture_end(r, &c);
 }
 
 static struct value call_joiner(struct jinja_run *r, struct joiner *j, const struct jinja_args *args)

@@ -106,6 +106,7 @@ static struct list *chosen_items(struct jinja_run *r, struct scope *s, const str
         assign(r, inner, n->target, all->v[i]);
         if (!r->status && value_truth(jinja_eval(r, inner, n->test)) && !r->status)
             builder_add(r, &chosen, all->v[i]);
+        jinja_scope_end(r, inner);
     }
     return builder_list(r, &chosen);
 }
@@ -118,6 +119,8 @@ enum flow jinja_exec_for(struct jinja_run *r, struct scope *s, const struct node
     if (!loop)
         return flow;
     *loop = (struct loop){.node = n, .scope = s, .items = list, .depth = depth};
+    if (n->recursive)
+        jinja_scope_keep(s);
     for (; loop->at < list->n && flow != FLOW_BREAK && !r->status; loop->at++) {
         struct scope *inner = jinja_scope(r, s);
         if (!inner)
@@ -126,6 +129,7 @@ enum flow jinja_exec_for(struct jinja_run *r, struct scope *s, const struct node
         assign(r, inner, n->target, list->v[loop->at]);
         if (!r->status)
             flow = jinja_exec(r, inner, n->body);
+        jinja_scope_end(r, inner);
     }
     if (list->n || !n->otherwise || r->status)
         return FLOW_NEXT;
@@ -162,6 +166,7 @@ static void exec_macro(struct jinja_run *r, struct scope *s, const struct node *
     if (!m)
         return;
     *m = (struct macro){.node = n, .scope = s};
+    jinja_scope_keep(s);
     jinja_bind(r, s, n->name, (struct value){.type = VALUE_MACRO, .u.macro = m});
 }
 
@@ -174,6 +179,7 @@ static void exec_call_block(struct jinja_run *r, struct scope *s, const struct n
     if (r->status || !jinja_eval_args(r, s, n->a->args, &args))
         return;
     *m = (struct macro){.node = n, .scope = s};
+    jinja_scope_keep(s);
     struct jinja_keyword *all = jinja_alloc(r, (args.n_keywords + 1) * sizeof *all);
     if (!all)
         return;

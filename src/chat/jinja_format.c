@@ -283,11 +283,11 @@ static void put_field(struct jinja_run *r, struct buf *b, struct fields *fields,
         v = jinja_take(r, &repr);
     } else if (conversion == 's')
         v = jinja_str(r, v);
-    if (v.type == VALUE_INT || (v.type == VALUE_BOOL && f.type))
+    if (v.type == VALUE_INT || (v.type == VALUE_BOOL && spec.n))
         format_int(r, b, &f, value_integral(v));
     else if (v.type == VALUE_FLOAT)
         format_float(r, b, &f, v.u.d);
-    else if (v.type == VALUE_STRING || v.type == VALUE_BOOL || !spec.n)
+    else if (v.type == VALUE_STRING || !spec.n)
         format_text(r, b, &f, fields->markup ? jinja_escaped(r, v) : jinja_text(r, v));
     else
         jinja_fail(r, "unsupported format string passed to %s.__format__", value_type_name(v.type));

@@ -131,8 +131,11 @@ static struct value join_lists(struct jinja_run *r, struct value a, struct value
 static struct value repeat_string(struct jinja_run *r, struct value s, size_t times)
 {
     struct buf b;
+    size_t     total;
+    if (!num_mul(s.u.s.n, times, &total) || total > r->limits.memory)
+        return jinja_fail_memory(r, true);
     jinja_buf_init(r, &b);
-    for (; times && !b.failed && s.u.s.n && jinja_spend(r, 1); times--)
+    for (; total && times && !b.failed && jinja_spend(r, 1); times--)
         buf_put(&b, s.u.s.p, s.u.s.n);
     struct value v = jinja_take(r, &b);
     v.markup = s.markup;

@@ -101,10 +101,33 @@ void *jinja_alloc(struct jinja_run *r, size_t size)
 
 struct scope *jinja_scope(struct jinja_run *r, struct scope *outer)
 {
-    struct scope *s = jinja_alloc(r, sizeof *s);
+    struct scope *s = r->spare_scopes;
+    if (s && !r->status)
+        r->spare_scopes = s->outer;
+    else
+        s = jinja_alloc(r, sizeof *s);
     if (s)
         *s = (struct scope){.outer = outer};
     return s;
+}
+
+void jinja_scope_end(struct jinja_run *r, struct scope *s)
+{
+    if (s->kept)
+        return;
+    for (struct binding *b = s->first, *next; b; b = next) {
+        next = b->next;
+        b->next = r->spare_bindings;
+        r->spare_bindings = b;
+    }
+    s->outer = r->spare_scopes;
+    r->spare_scopes = s;
+}
+
+void jinja_scope_keep(struct scope *s)
+{
+    for (; s && !s->kept; s = s->outer)
+        s->kept = true;
 }
 
 static struct binding *find(const struct scope *s, struct str name)
@@ -119,7 +142,9 @@ bool jinja_bind(struct jinja_run *r, struct scope *s, struct str name, struct va
 {
     struct binding *b = find(s, name);
     if (!b) {
-        if (!(b = jinja_alloc(r, sizeof *b)))
+        if ((b = r->spare_bindings))
+            r->spare_bindings = b->next;
+        else if (!(b = jinja_alloc(r, sizeof *b)))
             return false;
         *b = (struct binding){.next = s->first, .name = name};
         s->first = b;
@@ -174,26 +199,36 @@ void jinja_write(struct jinja_run *r, struct str s)
     if (!r->out->failed)
         return;
     snprintf(what, sizeof what, "%zu bytes of output", r->limits.output);
-    if (r->out->full)
+    if (r->out == r->result && r->out->full)
         jinja_fail_limit(r, what);
     else
-        r->status = error_nomem(r->e, r->j->name);
+        jinja_fail_memory(r, r->out->full);
+}
+
+void jinja_capture_begin(struct jinja_run *r, struct capture *c)
+{
+    buf_init(&c->text, r->limits.memory - MIN(r->limits.memory, r->captured));
+    c->outer = r->out;
+    r->out = &c->text;
+}
+
+struct value jinja_capture_end(struct jinja_run *r, struct capture *c)
+{
+    r->out = c->outer;
+    r->captured += c->text.n;
+    if (!r->status && r->arena.used + r->captured > r->limits.memory)
+        jinja_fail_memory(r, true);
+    struct value v = jinja_take(r, &c->text);
+    v.markup = r->autoescape;
+    return v;
 }
 
 struct value jinja_capture(struct jinja_run *r, struct scope *s, const struct node *body, enum flow *flow)
 {
-    struct buf  capture, *out = r->out;
-    struct value v = value_none();
-    buf_init(&capture, MIN(r->limits.output, r->limits.memory - MIN(r->limits.memory, r->captured)));
-    r->out = &capture;
+    struct capture c;
+    jinja_capture_begin(r, &c);
     *flow = jinja_exec(r, s, body);
-    r->out = out;
-    r->captured += capture.n;
-    if (!r->status && r->arena.used + r->captured > r->limits.memory)
-        jinja_fail_memory(r, true);
-    v = jinja_take(r, &capture);
-    v.markup = r->autoescape;
-    return v;
+    return jinja_capture_end(r, &c);
 }
 
 int jinja_render(const struct jinja *j, const json_t *vars, int64_t now, const struct jinja_limits *limits,
@@ -202,7 +237,7 @@ int jinja_render(const struct jinja *j, const json_t *vars, int64_t now, const s
     static const struct jinja_limits defaults = {0};
     const struct jinja_limits       *l = limits ? limits : &defaults;
     struct buf                       text;
-    struct jinja_run                 r = {.j = j, .vars = vars, .now = now, .out = &text, .e = e};
+    struct jinja_run                 r = {.j = j, .vars = vars, .now = now, .out = &text, .result = &text, .e = e};
     r.limits.output = l->output ? l->output : OUTPUT_DEFAULT;
     r.limits.memory = l->memory ? l->memory : MEMORY_DEFAULT;
     r.limits.steps = r.steps = l->steps > 0 ? l->steps : STEPS_DEFAULT;

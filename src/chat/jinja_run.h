@@ -13,8 +13,8 @@
 #include "chat/jinja_lex.h"
 #include "chat/jinja_rows.h"
 
-/* Names of one scope. Inner scopes read outer names; assignments stay in the innermost. Scopes live as long as the
- * rendering, because macros keep the scope that they were defined in. */
+/* Names of one scope. Inner scopes read outer names; assignments stay in the innermost. A macro keeps the scope that it was
+ * defined in and those around it; others are used again when they end, so that long loops take no memory. */
 struct binding {
     struct binding *next;
     struct str      name;
@@ -23,6 +23,7 @@ struct binding {
 struct scope {
     struct scope   *outer;
     struct binding *first;
+    bool            kept; /* by a macro */
 };
 
 struct macro {
@@ -49,7 +50,8 @@ struct jinja_run {
     const struct jinja *j;
     struct jinja_limits limits;
     struct arena        arena;
-    struct buf         *out;     /* where output goes now: the caller's buffer or a capture */
+    struct buf         *out;      /* where output goes now: the result or a capture */
+    struct buf         *result;
     size_t              captured; /* bytes ever written into captures, counted as memory */
     long                steps;
     int                 depth;
@@ -58,6 +60,8 @@ struct jinja_run {
     const json_t       *vars;
     struct dict        *known; /* vars that were converted already */
     struct scope       *root;
+    struct scope       *spare_scopes; /* linked by outer */
+    struct binding     *spare_bindings;
     const struct node  *at; /* for messages */
     bool                autoescape;
     int                 status;
@@ -158,12 +162,20 @@ struct str jinja_arg_str(struct jinja_run *r, struct value v, struct str fallbac
 struct value  jinja_eval(struct jinja_run *r, struct scope *s, const struct node *n);
 bool          jinja_eval_args(struct jinja_run *r, struct scope *s, const struct arg *arg, struct jinja_args *out);
 struct scope *jinja_scope(struct jinja_run *r, struct scope *outer); /* NULL is a fault */
+void          jinja_scope_end(struct jinja_run *r, struct scope *s); /* nothing refers to s but kept scopes */
+void          jinja_scope_keep(struct scope *s);
 bool          jinja_bind(struct jinja_run *r, struct scope *s, struct str name, struct value v);
 struct value  jinja_lookup(struct jinja_run *r, struct scope *s, struct str name);
 void          jinja_write(struct jinja_run *r, struct str s);
 enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE };
 enum flow jinja_exec(struct jinja_run *r, struct scope *s, const struct node *first);
-/* The output of a body as a string (markup under autoescape). */
+/* Between begin and end, output becomes a string (markup under autoescape). */
+struct capture {
+    struct buf text, *outer;
+};
+void         jinja_capture_begin(struct jinja_run *r, struct capture *c);
+struct value jinja_capture_end(struct jinja_run *r, struct capture *c);
+/* The output of a body. */
 struct value jinja_capture(struct jinja_run *r, struct scope *s, const struct node *body, enum flow *flow);
 /* Runs a loop over `items`; depth counts recursive loops. */
 enum flow    jinja_exec_for(struct jinja_run *r, struct scope *s, const struct node *n, struct value items, int depth);

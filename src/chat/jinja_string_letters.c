@@ -153,6 +153,8 @@ struct value string_casefold(struct jinja_run *r, struct value self, const struc
 
 static void put_fill(struct jinja_run *r, struct buf *b, struct str fill, int64_t n)
 {
+    if (n > 0 && (uint64_t)n > r->limits.memory / MAX(fill.n, 1))
+        jinja_fail_memory(r, true);
     for (; n > 0 && !b->failed && !r->status; n--)
         buf_put(b, fill.p, fill.n);
 }

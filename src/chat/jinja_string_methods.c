@@ -169,7 +169,7 @@ static void split_words(struct jinja_run *r, struct builder *parts, struct value
     for (struct str rest = text_strip(self.u.s, NULL, TEXT_LEFT); rest.n && !r->status; max--) {
         size_t end = 0;
         if (max == 0) {
-            add_part(r, parts, self, text_strip(rest, NULL, TEXT_RIGHT));
+            add_part(r, parts, self, rest);
             return;
         }
         for (size_t n; end < rest.n; end += n) {
@@ -188,7 +188,7 @@ static void split_words_last(struct jinja_run *r, struct builder *parts, struct 
     for (struct str rest = text_strip(self.u.s, NULL, TEXT_RIGHT); rest.n && !r->status; max--) {
         size_t start = rest.n;
         if (max == 0) {
-            add_part(r, parts, self, text_strip(rest, NULL, TEXT_LEFT));
+            add_part(r, parts, self, rest);
             return;
         }
         for (size_t n; start > 0; start -= n) {
