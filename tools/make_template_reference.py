@@ -5,8 +5,10 @@
 
 TEMPLATES_DIR holds *.jinja files. The result is one JSON object: "now" (the Unix time that strftime_now shows, in UTC),
 "templates" (name -> source), "chats" (name -> request, see template_chats.py), "special" (variables added to each request)
-and "results" (template -> chat -> the text, or null where rendering raises).
+and "results" (template -> chat -> the text, or null where rendering raises). "continued" and "continued_results" are the same
+for continue_final_message, which transformers itself renders.
 """
+import copy
 import datetime
 import json
 import lzma
@@ -17,7 +19,9 @@ import jinja2
 import jinja2.ext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from template_chats import CHATS, SPECIAL
+from transformers.utils import chat_template_utils
+
+from template_chats import CHATS, CONTINUED, SPECIAL
 
 NOW = 1764417600
 
@@ -44,8 +48,16 @@ def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False)
     return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
+class Clock:
+    """Stands in for datetime where the time is asked for."""
+
+    @staticmethod
+    def now():
+        return datetime.datetime.fromtimestamp(NOW, datetime.timezone.utc)
+
+
 def strftime_now(format):
-    return datetime.datetime.fromtimestamp(NOW, datetime.timezone.utc).strftime(format)
+    return Clock.now().strftime(format)
 
 
 def environment():
@@ -56,22 +68,37 @@ def environment():
     return env
 
 
+FAULTS = (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError, RecursionError)
+
+
 def render(template, request):
     variables = {"tools": None, "documents": None, **SPECIAL, **request}
     try:
         return template.render(**variables)
-    except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError, RecursionError):
+    except FAULTS:
+        return None
+
+
+def render_continued(source, request):
+    try:
+        texts, _ = chat_template_utils.render_jinja_template([copy.deepcopy(request["messages"])], chat_template=source,
+                                                             continue_final_message=True, **SPECIAL)
+        return texts[0]
+    except FAULTS:
         return None
 
 
 def main(folder, out):
+    chat_template_utils.datetime = Clock
     env = environment()
     sources = {path.stem: path.read_text(encoding="utf-8") for path in sorted(pathlib.Path(folder).glob("*.jinja"))}
-    results = {}
+    results, continued = {}, {}
     for name, source in sources.items():
         template = env.from_string(source)
         results[name] = {chat: render(template, request) for chat, request in CHATS.items()}
-    document = {"now": NOW, "special": SPECIAL, "templates": sources, "chats": CHATS, "results": results}
+        continued[name] = {chat: render_continued(source, request) for chat, request in CONTINUED.items()}
+    document = {"now": NOW, "special": SPECIAL, "templates": sources, "chats": CHATS, "results": results,
+                "continued": CONTINUED, "continued_results": continued}
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
     pathlib.Path(out).write_bytes(lzma.compress(text, preset=9 | lzma.PRESET_EXTREME))
     total = sum(len(r) for r in results.values())

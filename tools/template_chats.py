@@ -1,7 +1,7 @@
 """The conversations that tools/make_template_reference.py renders: what clients send, well-formed or not.
 
 CHATS maps a name to a request as `mlxcel template` reads it: messages, tools, documents, add_generation_prompt and any
-further template variables.
+further template variables. CONTINUED is the same with continue_final_message.
 """
 
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
@@ -131,4 +131,20 @@ CHATS = {
     "long": chat(SYSTEM, *[m for i in range(6) for m in (say("user", f"Question {i}"), say("assistant", f"Answer {i}"))],
                  *TOOL_TURN, say("assistant", "It is 21.5."), say("user", "Good."), tools=[WEATHER, NESTED], gen=True),
     "no_messages": chat(),
+}
+
+
+def continued(*messages):
+    return {"messages": list(messages), "continue_final_message": True}
+
+
+CONTINUED = {
+    "plain": continued(USER, say("assistant", "The capital is")),
+    "blank_behind": continued(SYSTEM, USER, say("assistant", "The capital is ")),
+    "blanks_around": continued(USER, say("assistant", "\n\n The capital\nis \n")),
+    "twice": continued(USER, say("assistant", "assistant"), say("user", "assistant"), say("assistant", "assistant")),
+    "parts": continued(USER, say("assistant", text("The capital", "is"))),
+    "think": continued(USER, say("assistant", "<think>\nFrance\n</think>\n\nThe capital is")),
+    "user": continued(say("user", "What is the")),
+    "unicode": continued(USER, say("assistant", "Größe\u2003\u3000")),
 }
