@@ -41,7 +41,6 @@ struct worker {
 struct scratch {
     struct rows_of_seq *blocks;  /* [lim.n_row] */
     struct worker      *workers; /* [threads] */
-    int                 n_worker;
     int                 row_cap; /* rows of an attn_block */
     float              *partial; /* [partial_cap][head_dim + 2]: m, l, o */
     size_t              partial_cap;
@@ -313,7 +312,6 @@ static size_t scratch_layout(char *p, const struct run_limits *lim, int threads,
     if (!num_mul(spans, (size_t)lim->n_head + 24 * threads, &partials)) /* split_plan: few blocks, few rows each */
         *ok = false;
     partials = MIN(partials, PARTIAL_MAX / (dim + 2));
-    s->n_worker = threads;
     s->row_cap = (int)rows;
     s->partial_cap = threads > 1 ? partials : 0;
     s->blocks = take(p, &at, lim->n_row, sizeof *s->blocks, ok);
