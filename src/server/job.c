@@ -5,9 +5,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/num.h"
 
-#define WATCH_NS 50000000 /* how often a waiting connection looks whether its client is still there */
+#define WATCH_SECONDS 0.05 /* how often a connection looks whether its client is still there */
 
 struct choice {
     struct job *job;
@@ -25,6 +26,7 @@ struct job {
     int               unfinished; /* choices whose last event has not been taken */
     int               refs;
     bool              lost_event; /* out of memory for an event */
+    double            watched;    /* clock: when the connection last looked at its client */
     struct choice     choice[];
 };
 
@@ -146,24 +148,35 @@ int job_start(struct job **out, struct server *s, const struct request_params *p
     return 0;
 }
 
-static bool must_stop(const struct job *j)
+/* Whether the answer must end early: looked up every WATCH_SECONDS, also while events keep coming. */
+static bool must_stop(struct job *j)
 {
+    double now = clock_now();
+    if (now - j->watched < WATCH_SECONDS)
+        return false;
+    j->watched = now;
     return j->lost_event || atomic_load(&j->server->cancelling) || http_socket_closed(j->fd);
+}
+
+/* Waits for an event, at most until it is time to look at the client again. */
+static void wait_event(struct job *j)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += (long)(WATCH_SECONDS * 1e9);
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&j->ready, &j->lock, &until);
 }
 
 struct job_event *job_next(struct job *j)
 {
     struct job_event *ev = NULL;
     pthread_mutex_lock(&j->lock);
+    j->aborted = j->aborted || (j->unfinished && must_stop(j));
     while (!j->first && j->unfinished && !j->aborted) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += WATCH_NS;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&j->ready, &j->lock, &until);
-        if (!j->first)
-            j->aborted = must_stop(j);
+        wait_event(j);
+        j->aborted = !j->first && must_stop(j);
     }
     if (j->first && !j->aborted) {
         ev = j->first;
