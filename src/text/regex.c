@@ -12,10 +12,12 @@
 #include "text/pattern.h"
 
 #define EXPRESSION_MAX ((size_t)4 << 20)
-#define HEAP_KIB_MAX 65536 /* PCRE2's memory where it runs without JIT */
-#define STEPS_MIN 2000000u /* backtracking steps of one match, plus some for each character of the text */
-#define SECONDS_MIN 5.0    /* time for all texts of a run, plus one for each MB */
-#define WINDOW_MIN 256     /* first places tried in one call of PCRE2; its step limit counts anew at each place */
+#define HEAP_KIB_MAX 65536       /* PCRE2's memory where it runs without JIT */
+#define STEPS_MIN 2000000u       /* backtracking steps of one match, plus some for each character of the text */
+#define SECONDS_MIN 5.0          /* time for all texts of a run, plus one for each MB */
+#define WINDOW_MIN ((size_t)256) /* first places tried in one call of PCRE2; its step limit counts anew at each place  \
+                                  */
+#define WINDOW_MAX ((size_t)65536) /* so that the time is looked at often enough */
 
 struct regex {
     pcre2_code     *code;
@@ -168,7 +170,7 @@ int regex_begin(struct regex_run *r, const struct regex *re, struct str text, st
 static int search(struct regex_run *r, size_t from, bool *found, size_t *start, size_t *end, struct error *e)
 {
     size_t n = r->subject.n, window = WINDOW_MIN;
-    for (; from <= n; from += window, window *= 2) {
+    for (; from <= n; from += window, window = MIN(window * 2, WINDOW_MAX)) {
         int code = PCRE2_ERROR_JIT_STACKLIMIT;
         if (r->n_searches++ % 16 == 0 && clock_now() > r->deadline)
             return error_set(e, ERR_LIMIT, NULL, "the tokenizer's regular expression takes too long on this text");
