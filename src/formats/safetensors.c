@@ -15,6 +15,7 @@
 #include "base/utf8.h"
 
 #define NAME_MAX_BYTES 1000
+#define TENSORS_MAX 1000000 /* of a file; the largest checkpoints have some 200,000 */
 #define NAMES_MAX ((size_t)1 << 30) /* arena of a 100 MB header: short names are rounded up to 16 bytes */
 
 struct span {
@@ -311,8 +312,10 @@ static int parse_header(struct parse *x, const char *data, size_t size, struct e
                 faults_add(&x->faults, ERR_FORMAT, "", "%s: two __metadata__ objects", x->file);
             metadata = true;
             read_metadata(x);
-        } else
+        } else if (s->n < TENSORS_MAX)
             read_tensor(x);
+        else
+            return error_set(e, ERR_LIMIT, NULL, "%s: more than %d tensors", x->file, TENSORS_MAX);
     }
     if (t != JSON_ERROR)
         t = json_next(&x->j);

@@ -6,7 +6,7 @@
  * Offsets count from the first byte after the header. Accepted is what the reference library accepts, less what could
  * hide something: the tensors in order of their offsets must fill the data exactly (no hole, no overlap, no byte after
  * the last), every size must equal shape times type, names are unique, the header begins with '{' and has at most
- * 100,000,000 bytes. Further limits of ours: 8 dimensions, names of 1,000 bytes, no NUL in a name.
+ * 100,000,000 bytes. Further limits of ours: a million tensors, 8 dimensions, names of 1,000 bytes, no NUL in a name.
  */
 #ifndef MLXCEL_FORMATS_SAFETENSORS_H
 #define MLXCEL_FORMATS_SAFETENSORS_H
@@ -30,7 +30,7 @@ struct safetensors {
 };
 
 /* Parses the n bytes at p, which must outlive s; `file` (base name) is copied and goes into the messages and views.
- * ERR_FORMAT with all faults of the file. On failure there is nothing to deinit. */
+ * ERR_FORMAT with all faults of the file, ERR_LIMIT. On failure there is nothing to deinit. */
 int  safetensors_parse(struct safetensors *s, const char *p, size_t n, const char *file, struct error *e);
 void safetensors_deinit(struct safetensors *s);
 

@@ -1,10 +1,8 @@
 """All hostile cases: a name, the files, the command line, and words that the one error line must hold.
 
-`python3 tests/hostile/cases.py DIR` writes every case into a folder of its own, with the command in COMMAND.
+tests/hostile/write_all DIR writes every case into a folder of its own, to try them by hand.
 """
 import os
-import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,10 +54,3 @@ def all_cases():
     import cases_weights
 
     return [case for module in (cases_weights, cases_config, cases_gguf, cases_text) for case in module.cases()]
-
-
-if __name__ == "__main__":
-    for each in all_cases():
-        target = Path(sys.argv[1]) / each.name
-        target.mkdir(parents=True)
-        (target / "COMMAND").write_text("mlxcel " + shlex.join(write(each, target)) + "\n")
