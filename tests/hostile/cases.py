@@ -50,7 +50,9 @@ def write(case, folder):
 def all_cases():
     import cases_config
     import cases_gguf
+    import cases_run
     import cases_text
     import cases_weights
 
-    return [case for module in (cases_weights, cases_config, cases_gguf, cases_text) for case in module.cases()]
+    modules = (cases_weights, cases_config, cases_gguf, cases_text, cases_run)
+    return [case for module in modules for case in module.cases()]

@@ -106,6 +106,6 @@ def cases():
     yield Case("gguf_key_twice", {"in.gguf": twice}, CONVERT, ("'k' occurs twice",))
     tensor = gguf_str("t") + struct.pack("<IQIQ", 1, 1, GGML_F32, 0)
     yield Case("gguf_tensor_twice", {"in.gguf": Gguf().head(2, 0) + tensor * 2 + bytes(64)}, CONVERT, ("'t'",))
-    yield Case("gguf_folder", {"in.gguf": Special("dir")}, CONVERT, ("not a regular file",))
+    yield Case("gguf_folder", {"in.gguf": Special("dir")}, CONVERT, ("in.gguf",))
     yield Case("gguf_fifo", {"in.gguf": Special("fifo")}, CONVERT, ("not a regular file",))
     yield Case("gguf_missing", {}, CONVERT, ("in.gguf",))

@@ -62,6 +62,10 @@ def nested(depth, inner):
     return inner
 
 
+def loop(times, body):
+    return f"{{% for i in range({times}) %}}{body}{{% endfor %}}"
+
+
 def templates():
     """(name, template, words)"""
     yield "unclosed_tag", "{{ messages", ""
@@ -78,10 +82,10 @@ def templates():
     yield "add_types", "{{ 1 + 'a' }}", ""
     yield "divide_by_zero", "{{ 1 / 0 }}", ""
     yield "include", "{% include '/etc/passwd' %}", ""
-    yield "endless_range", "{% for i in range(1000000000) %}{% for j in range(1000000000) %}{% endfor %}{% endfor %}", ""
-    yield "endless_output", "{% for i in range(100000) %}{% for j in range(100000) %}" + "x" * 1000 + "{% endfor %}{% endfor %}", ""
-    yield "doubling_text", "{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ ns.s }}", ""
-    yield "doubling_list", "{% set ns = namespace(s=[1]) %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ ns.s }}", ""
+    yield "endless_range", loop(10**9, loop(10**9, "")), ""
+    yield "endless_output", loop(100_000, loop(100_000, "x" * 1000)), ""
+    yield "doubling_text", "{% set n = namespace(s='x') %}" + loop(60, "{% set n.s = n.s + n.s %}") + "{{ n.s }}", ""
+    yield "doubling_list", "{% set n = namespace(s=[1]) %}" + loop(60, "{% set n.s = n.s + n.s %}") + "{{ n.s }}", ""
     yield "repeat_text", "{{ 'xxxxxxxx' * 10000000000 }}", ""
     yield "endless_macro", "{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", ""
     yield "deep_parentheses", "{{ " + "(" * 100_000 + "1" + ")" * 100_000 + " }}", ""

@@ -94,7 +94,8 @@ def misfits():
     yield "norm_scalar", add("model.norm.weight", []), ["model.norm.weight", "[]"]
     yield "norm_empty", add("model.norm.weight", [0]), ["model.norm.weight", "[0]"]
     yield "embedding_empty", add("model.embed_tokens.weight", [0, 32]), ["model.embed_tokens.weight"]
-    yield "norm_of_integers", change("model.norm.weight", dtype="I32", data=bytes(128)), [FILE, "model.norm.weight", "I32"]
+    integers = change("model.norm.weight", dtype="I32", data=bytes(128))
+    yield "norm_of_integers", integers, [FILE, "model.norm.weight", "I32"]
     yield "weight_float", change(Q + ".weight", dtype="F32"), [FILE, Q + ".weight", "F32"]
     yield "weight_other_rank", change(Q + ".weight", shape=[128]), [Q, "[128]"]
     yield "weight_odd_bits", change(Q + ".weight", shape=[16, 8]), [Q]
@@ -118,36 +119,27 @@ def indices():
     yield "index_absolute", b'{"weight_map":{"a":"/etc/passwd"}}', "no plain file name"
     yield "index_dots", b'{"weight_map":{"a":".."}}', "no plain file name"
     yield "index_nul", b'{"weight_map":{"a":"model.safetensors\\u0000x"}}', "no plain file name"
-    yield "index_many_files", json.dumps({"weight_map": {f"t{i}": f"{i}.safetensors" for i in range(20_000)}}).encode(), "10000"
+    many = {f"t{i}": f"{i}.safetensors" for i in range(20_000)}
+    yield "index_many_files", json.dumps({"weight_map": many}).encode(), "10000"
     yield "index_names_config", b'{"weight_map":{"a":"config.json"}}', "config.json"
 
 
-def with_files(name, words, **files):
-    """A case of the model plus these files; Python names spell '.' as '__'."""
-    m = Model()
-    m.update({key.replace("__", "."): value for key, value in files.items()})
-    return Case(name, m.build(), LOGITS, words)
-
-
 def special_files():
-    half = list(Model().tensors.items())
-    first, second = dict(half[:20]), dict(half[19:])
-    whole = dict(half)
-    yield with_files("shard_is_folder", ("not a regular file",), model__safetensors=Special("dir"))
-    yield with_files("shard_is_fifo", ("not a regular file",), model__safetensors=Special("fifo"))
-    yield with_files("shard_is_dangling", ("model.safetensors",), model__safetensors=Special("link gone"))
-    yield with_files("shard_is_device", ("not a regular file",), model__safetensors=Special("link /dev/zero"))
-    yield with_files("index_is_fifo", ("not a regular file",), model__safetensors=safetensors(whole),
-                     **{INDEX.replace(".", "__"): Special("fifo")})
-    yield with_files("tensor_in_two_shards", ("in two files", half[19][0]), **{
-        "model-1__safetensors": safetensors(first), "model-2__safetensors": safetensors(second)})
-    yield with_files("shard_absent", ("model.norm.weight",), **{
-        "model-1__safetensors": safetensors(first),
-        INDEX.replace(".", "__"): json.dumps({"weight_map": {name: "model-1.safetensors" if name in first else "model-2.safetensors"
-                                                             for name in whole}}).encode()})
-    no_weights = Model()
-    no_weights["config.json"] = json.dumps(no_weights.config).encode()
-    yield Case("no_weights", dict(no_weights), LOGITS, ("model*.safetensors", INDEX))
+    """(name, files beside or instead of the model's, words)"""
+    names = list(Model().tensors)
+    whole = Model().tensors
+    first = {name: whole[name] for name in names[:20]}
+    second = {name: whole[name] for name in names[19:]}
+    places = {name: "model-1.safetensors" if name in first else "model-2.safetensors" for name in names}
+    yield "shard_is_folder", {FILE: Special("dir")}, ["not a regular file"]
+    yield "shard_is_fifo", {FILE: Special("fifo")}, ["not a regular file"]
+    yield "shard_is_device", {FILE: Special("link /dev/zero")}, ["not a regular file"]
+    yield "shard_is_dangling", {FILE: Special("link gone")}, [FILE]
+    yield "index_is_fifo", {FILE: safetensors(whole), INDEX: Special("fifo")}, ["not a regular file"]
+    yield "tensor_in_two_shards", {"model-1.safetensors": safetensors(first),
+                                   "model-2.safetensors": safetensors(second)}, ["in two files", names[19]]
+    yield "shard_absent", {"model-1.safetensors": safetensors(first),
+                           INDEX: json.dumps({"weight_map": places}).encode()}, ["model.norm.weight"]
 
 
 def cases():
@@ -173,4 +165,10 @@ def cases():
         m = Model()
         m[FILE] = whole[:cut]
         yield Case(f"safetensors_cut_at_{cut}", m.build(), LOGITS, (FILE, "cut short"))
-    yield from special_files()
+    for name, files, words in special_files():
+        m = Model()
+        m.update(files)
+        yield Case(name, m.build(), LOGITS, tuple(words))
+    m = Model().build()
+    del m[FILE]
+    yield Case("no_weights", m, LOGITS, ("model*.safetensors", INDEX))

@@ -1,7 +1,7 @@
 """A tiny but complete llama checkpoint and GGUF file, built in memory: the valid things that the hostile cases spoil.
 
-Two layers of width 32, 262 tokens (256 bytes, 2 merges, 4 special tokens), affine 4-bit weights in groups of 32. Standard
-library only; every value comes from one seeded generator.
+Two layers of width 32, 262 tokens (256 bytes, 2 merges, 4 special tokens), affine 4-bit weights in groups of 32.
+Standard library only; every value comes from one seeded generator.
 """
 import json
 import random
@@ -101,7 +101,8 @@ def byte_letters():
 
 
 SPECIAL = {258: "<s>", 259: "</s>", 260: "<|user|>", 261: "<|bot|>"}
-TEMPLATE = "{% for m in messages %}<|user|>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<|bot|>{% endif %}"
+TEMPLATE = ("{% for m in messages %}<|user|>{{ m['content'] }}{% endfor %}"
+            "{% if add_generation_prompt %}<|bot|>{% endif %}")
 
 
 def tokenizer():
@@ -111,8 +112,8 @@ def tokenizer():
     vocab |= {"he": 256, "ll": 257}
     return {
         "version": "1.0",
-        "added_tokens": [{"id": i, "content": text, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
-                          "special": True} for i, text in SPECIAL.items()],
+        "added_tokens": [{"id": i, "content": text, "single_word": False, "lstrip": False, "rstrip": False,
+                          "normalized": False, "special": True} for i, text in SPECIAL.items()],
         "normalizer": None,
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
         "post_processor": None,
@@ -167,7 +168,8 @@ class Gguf:
             "llama.attention.layer_norm_rms_epsilon": struct.pack("<If", F32, 1e-5),
             "tokenizer.ggml.model": string("gpt2"), "tokenizer.ggml.pre": string("smollm"),
             "tokenizer.ggml.tokens": gguf_array(STR, [gguf_str(t) for t in tokens]),
-            "tokenizer.ggml.token_type": gguf_array(I32, [struct.pack("<i", 1 if i < 258 else 3) for i in range(VOCAB)]),
+            "tokenizer.ggml.token_type": gguf_array(I32, [struct.pack("<i", 3 if i in SPECIAL else 1)
+                                                          for i in range(VOCAB)]),
             "tokenizer.ggml.merges": gguf_array(STR, [gguf_str("h e"), gguf_str("l l")]),
             "tokenizer.ggml.bos_token_id": gguf_u32(258), "tokenizer.ggml.eos_token_id": gguf_u32(259),
             "tokenizer.chat_template": string(TEMPLATE),
