@@ -122,6 +122,21 @@ static void absent_shards(void **state)
     assert_non_null(strstr(last_warning, "names 2 weight files that are absent (model-1.safetensors)"));
 }
 
+/* One shard is there, the other's tensors are in a file of another name. */
+static void one_absent_shard(void **state)
+{
+    const char *dir = *state;
+    SHARD(dir, "model-1.safetensors", "a");
+    SHARD(dir, "model-renamed.safetensors", "b");
+    tmp_puts(dir, INDEX, "{\"weight_map\":{\"a\":\"model-1.safetensors\",\"b\":\"model-2.safetensors\"}}");
+    struct checkpoint *c = open_good(dir);
+    assert_string_equal(checkpoint_find(c, "b")->file, "model-renamed.safetensors");
+    checkpoint_close(c);
+    assert_int_equal(warnings, 1);
+    assert_non_null(
+        strstr(last_warning, "names 1 weight file that is absent (model-2.safetensors); reading the 2 that exist"));
+}
+
 static void no_weights(void **state)
 {
     const char *dir = *state;
@@ -187,7 +202,7 @@ static void unaligned(void **state)
 {
     const char        *dir = *state;
     const char         header[] = "{\"w\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[1,17]},"
-                                  "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
+                                  "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}} ";
     char               file[512] = {(char)(sizeof header - 1)};
     const float        v[4] = {1, 2, 3, 4};
     struct checkpoint *c;
@@ -197,6 +212,7 @@ static void unaligned(void **state)
     tmp_write(dir, "any.name", file, n + 1 + sizeof v);
     assert_int_equal(checkpoint_open_file(&c, tmp_path(dir, "any.name"), NULL, NULL), 0);
     const struct tensor_view *t = checkpoint_find(c, "w");
+    assert_int_not_equal((uintptr_t)t->data % sizeof(float), 0);
     for (int i = 0; i < 2; i++) {
         const float *p = checkpoint_data(c, t, NULL);
         assert_int_equal((uintptr_t)p % sizeof *p, 0);
@@ -235,8 +251,9 @@ static void release_large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(without_index),       TEST(index_decides), TEST(absent_shards), TEST(no_weights),    TEST(bad_index),
-        TEST(twice_in_two_shards), TEST(odd_entries),   TEST(unaligned),     TEST(release_large),
+        TEST(without_index), TEST(index_decides), TEST(absent_shards),       TEST(one_absent_shard),
+        TEST(no_weights),    TEST(bad_index),     TEST(twice_in_two_shards), TEST(odd_entries),
+        TEST(unaligned),     TEST(release_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

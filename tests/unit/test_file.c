@@ -137,7 +137,7 @@ static void existing_output(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(base_names),   TEST(maps), TEST(reads_up_to_a_limit), TEST(output_appears_at_the_end),
+        cmocka_unit_test(base_names), TEST(maps), TEST(reads_up_to_a_limit), TEST(output_appears_at_the_end),
         TEST(existing_output),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

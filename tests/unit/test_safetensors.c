@@ -161,6 +161,10 @@ static void refuses_layout(void **state)
     check_refused("{}", 1, "1 bytes after the end");
     check_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", 2, "belong to no tensor");
     check_refused("{\"a\":" U8_1 ",\"b\":" U8_1 "}", 1, "inside tensor");
+    check_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]},"
+                  "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[2,4]},"
+                  "\"c\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]}}",
+                  8, "tensor 'c' begins at data byte 4 inside tensor 'a', which ends at 8");
     check_refused("{\"a\":" U8_1 ",\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", 2,
                   "described twice");
     check_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,20]}}", 20,
