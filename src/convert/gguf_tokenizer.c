@@ -139,39 +139,35 @@ static int read_tokens(struct vocab *v, struct error *e)
     return status;
 }
 
-/* One merge "a b": both parts and their union must be tokens. */
-static json_t *merge_pair(const struct vocab *v, struct str merge, struct buf *joined)
+/* Adds merge i, "a b": both parts and their union must be tokens. */
+static int add_merge(const struct vocab *v, json_t *merges, uint64_t i, struct str merge, struct buf *joined,
+                     struct error *e)
 {
-    const char *space = merge.n ? memchr(merge.p + 1, ' ', merge.n - 1) : NULL;
-    if (!space)
-        return NULL;
-    struct str a = {merge.p, (size_t)(space - merge.p)}, b = {space + 1, merge.n - a.n - 1};
+    const char *key = "tokenizer.ggml.merges", *space = merge.n ? memchr(merge.p + 1, ' ', merge.n - 1) : NULL;
+    size_t      n = space ? (size_t)(space - merge.p) : 0;
+    struct str  a = {merge.p, n}, b = space ? (struct str){space + 1, merge.n - n - 1} : (struct str){0};
+    if (i == MERGES_MAX)
+        return fault_at(v, key, i, "is one too many", e);
     buf_clear(joined);
     buf_put(joined, a.p, a.n);
     buf_put(joined, b.p, b.n);
-    if (joined->failed || !json_object_getn(v->ids, a.p, a.n) || !json_object_getn(v->ids, b.p, b.n) ||
+    if (joined->failed)
+        return error_nomem(e, "the merges");
+    if (!space || !json_object_getn(v->ids, a.p, a.n) || !json_object_getn(v->ids, b.p, b.n) ||
         !json_object_getn(v->ids, buf_cstr(joined), joined->n))
-        return NULL;
-    return json_pack("[s# s#]", a.p, (int)a.n, b.p, (int)b.n);
+        return fault_at(v, key, i, "is not two tokens of the vocabulary, with a space between, that make a third", e);
+    json_t *pair = json_pack("[s# s#]", a.p, (int)a.n, b.p, (int)b.n);
+    return json_array_append_new(merges, pair) ? error_nomem(e, "the merges") : 0;
 }
 
 static int read_merges(const struct vocab *v, json_t *merges, struct error *e)
 {
-    const char       *key = "tokenizer.ggml.merges";
     struct gguf_array list;
     struct buf        joined;
-    int               status = gguf_get_array(v->m->g, key, GGUF_KIND_STR, &list, e);
+    int               status = gguf_get_array(v->m->g, "tokenizer.ggml.merges", GGUF_KIND_STR, &list, e);
     buf_init(&joined, INT32_MAX);
-    for (uint64_t i = 0, n = status ? 0 : list.left; i < n && !status; i++) {
-        json_t *pair = i < MERGES_MAX ? merge_pair(v, gguf_next_str(&list), &joined) : NULL;
-        if (i == MERGES_MAX)
-            status = fault_at(v, key, i, "is one too many", e);
-        else if (!pair)
-            status =
-                fault_at(v, key, i, "is not two tokens of the vocabulary, with a space between, that make a third", e);
-        else if (json_array_append_new(merges, pair))
-            status = error_nomem(e, "the merges");
-    }
+    for (uint64_t i = 0, n = status ? 0 : list.left; i < n && !status; i++)
+        status = add_merge(v, merges, i, gguf_next_str(&list), &joined, e);
     buf_deinit(&joined);
     return status;
 }

@@ -143,7 +143,10 @@ static int not_found(const struct store_roots *r, const char *model, struct erro
     buf_init(&text, ERROR_MSG_MAX);
     buf_printf(&text, "no directory of that name, not in the store %s, not in the Hugging Face cache %s",
                *r->own ? r->own : "(HOME is not set)", *r->hugging_face ? r->hugging_face : "(HOME is not set)");
-    suggest(r, model, &text);
+    if (strcmp(model, STORE_DEFAULT_MODEL) == 0)
+        buf_puts(&text, "; tools/get-default-model of the sources puts it into the store");
+    else
+        suggest(r, model, &text);
     int rc = error_set(e, ERR_NOT_FOUND, "model", "model '%s' was not found: %s", model, buf_cstr(&text));
     buf_deinit(&text);
     return rc;

@@ -1,6 +1,5 @@
-/* Opening a model and answering a prompt while the n-th allocation fails, for every n: each time one error, no crash, and
- * (under the address sanitizer) no leak. The last round, in which nothing fails any more, must succeed. */
-#include <errno.h>
+/* Opening a model and answering a prompt while the n-th allocation fails, for every n: each time one error, no crash,
+ * and (under the address sanitizer) no leak. The last round, in which nothing fails any more, must succeed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,55 +12,11 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "../support/fail_alloc.h"
 #include "mlxcel.h"
 
 #define MODEL "tests/data/arch/qwen3-q8-g32-f32"
 #define SWEEP_MAX 200000
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-char *__real_strdup(const char *s);
-void *__real_aligned_alloc(size_t align, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-char *__wrap_strdup(const char *s);
-void *__wrap_aligned_alloc(size_t align, size_t n);
-
-static long countdown; /* the allocation that fails when it reaches 0; negative: none */
-static bool failed;
-
-static bool fails(void)
-{
-    if (countdown < 0 || __atomic_sub_fetch(&countdown, 1, __ATOMIC_RELAXED) != 0)
-        return false;
-    countdown = -1;
-    failed = true;
-    errno = ENOMEM;
-    return true;
-}
-
-void *__wrap_malloc(size_t n)
-{
-    return fails() ? NULL : __real_malloc(n);
-}
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
-void *__wrap_realloc(void *p, size_t n)
-{
-    return fails() ? NULL : __real_realloc(p, n);
-}
-char *__wrap_strdup(const char *s)
-{
-    return fails() ? NULL : __real_strdup(s);
-}
-void *__wrap_aligned_alloc(size_t align, size_t n)
-{
-    return fails() ? NULL : __real_aligned_alloc(align, n);
-}
 
 static int open_and_answer(struct mlxcel_error *err)
 {

@@ -158,6 +158,8 @@ static void what_is_missing_says_where_it_looked(void **state)
     assert_non_null(strstr(e.msg, "did you mean 'Org/Net-8bit'?"));
     e = refused("tiny", ERR_NOT_FOUND); /* a part of the name */
     assert_non_null(strstr(e.msg, "did you mean 'mlxcel/Tiny-4bit'?"));
+    e = refused(STORE_DEFAULT_MODEL, ERR_NOT_FOUND);
+    assert_non_null(strstr(e.msg, "tools/get-default-model"));
     e = refused("quite-different-thing", ERR_NOT_FOUND);
     assert_null(strstr(e.msg, "did you mean"));
     assert_non_null(strstr(e.msg, "mlxcel list"));
