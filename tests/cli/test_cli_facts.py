@@ -1,0 +1,61 @@
+"""describe, inspect, list, arch and bench: the facts, for people and as JSON."""
+import json
+
+from clilib import fault, usage
+from testlib import DATA, mlxcel, mlxcel_ok
+
+MODEL = DATA / "arch" / "llama-q4-g32-f16"
+
+
+def test_describe():
+    v = json.loads(mlxcel_ok("describe", "-m", MODEL, "--json"))
+    assert {"model_type", "layers", "parameters", "bytes", "modes", "kv_bytes_per_token", "context", "tensors",
+            "warnings"} <= set(v)
+    assert v["model_type"] == "llama" and v["context"] == 512
+    assert sum(v["modes"].values()) == v["parameters"] and sum(t["bytes"] for t in v["tensors"]) == v["bytes"]
+    text = mlxcel_ok("describe", "-m", MODEL)
+    assert all(t["name"] in text for t in v["tensors"]) and "model type  llama" in text
+    assert "/nowhere" in fault("describe", "-m", "/nowhere")
+
+
+def test_inspect():
+    d = json.loads(mlxcel_ok("describe", "-m", MODEL, "--json"))
+    v = json.loads(mlxcel_ok("inspect", "-m", MODEL, "--json"))
+    assert v["context"] == 512 and v["weights_bytes"] == d["bytes"] and v["fits"] is True
+    assert v["kv_bytes"] == 512 * d["kv_bytes_per_token"] and v["total_bytes"] > v["weights_bytes"] + v["kv_bytes"]
+    v = json.loads(mlxcel_ok("inspect", "-m", MODEL, "-c", 2147483647, "--json"))
+    assert v["context"] == 2147483647 and v["kv_bytes"] == 2147483647 * d["kv_bytes_per_token"]
+    assert "fits        yes" in mlxcel_ok("inspect", "-m", MODEL)
+
+
+def test_list(model, tmp_path):
+    store = tmp_path / "store"
+    store.mkdir()
+    env = {"MLXCEL_CACHE_DIR": str(store)}
+    assert json.loads(mlxcel_ok("list", "--json", env=env)) == []
+    (store / "tiny").symlink_to(model)
+    [entry] = json.loads(mlxcel_ok("list", "--json", env=env))
+    assert entry["name"] == "tiny" and entry["model_type"] == "llama" and entry["bytes"] > 0
+    assert "tiny" in mlxcel_ok("list", env=env).splitlines()[1]
+    assert mlxcel_ok("generate", "-m", "tiny", "-p", "hello", "-n", 0, env=env) == ""
+    assert "tiny" in fault("generate", "-m", "tiyn", "-p", "hello", env=env)
+
+
+def test_arch():
+    v = json.loads(mlxcel_ok("arch", "--json"))
+    assert {"llama", "mistral", "qwen2", "qwen3"} <= {f["model_type"] for f in v}
+    assert all(set(f) >= {"model_type", "parent", "summary"} for f in v)
+    assert all(f["model_type"] in mlxcel_ok("arch") for f in v)
+
+
+def test_bench():
+    v = json.loads(mlxcel_ok("bench", "-m", MODEL, "-p", 16, "-n", 4, "-b", 2, "-r", 2, "--threads", 1, "--json"))
+    assert list(v) == ["prefill_tok_s", "prefill_tok_s_min", "prefill_tok_s_max", "decode_tok_s", "decode_tok_s_min",
+                       "decode_tok_s_max", "load_s", "peak_rss_bytes", "weights_bytes", "threads", "cpu_level", "precision",
+                       "model", "version"]
+    assert 0 < v["prefill_tok_s_min"] <= v["prefill_tok_s"] <= v["prefill_tok_s_max"]
+    assert 0 < v["decode_tok_s_min"] <= v["decode_tok_s"] <= v["decode_tok_s_max"]
+    assert v["threads"] == 1 and v["precision"] == "default" and v["model"] == MODEL.name
+    text = mlxcel_ok("bench", "-m", MODEL, "-p", 0, "-n", 4, "-r", 1)
+    assert "decode" in text and "prompt" not in text
+    assert "-r takes" in usage("bench", "-m", MODEL, "-r", 0)

@@ -1,0 +1,163 @@
+"""run: turns from a pipe, one shot, and the conversation on a terminal."""
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+
+import pytest
+
+from clilib import fault
+from testlib import PROGRAM, mlxcel, mlxcel_ok
+
+GREEDY = ["--temp", 0, "--ignore-eos", "-n", 6]
+
+
+def test_one_shot_is_generate(model):
+    text = mlxcel_ok("run", model, "-p", "hello", *GREEDY)
+    assert text and text == mlxcel_ok("run", "-m", model, "-p", "hello", *GREEDY)
+    assert text == mlxcel_ok("generate", "-m", model, "-p", "hello", "-n", 6, "--ignore-eos")
+
+
+def chat(model, text, *options):
+    r = mlxcel("run", model, *GREEDY, *options, stdin=text)
+    assert r.returncode == 0, r.stderr
+    return r.stdout.decode(), r.stderr.decode()
+
+
+def test_turns_from_a_pipe(model):
+    one, err = chat(model, "hello\n")
+    assert err == "" and one == mlxcel_ok("run", model, "-p", "hello", *GREEDY) + "\n"
+    two, err = chat(model, "hello\n\nhello")
+    assert err == "" and two.startswith(one) and len(two) > len(one)
+    again, _ = chat(model, "hello\n/clear\nhello\n")
+    assert again == one + one
+    left, _ = chat(model, "hello\n/bye\nhello\n")
+    assert left == one
+
+
+def test_several_lines_in_a_turn(model):
+    lines, _ = chat(model, "a\\\nb\n")
+    assert lines == chat(model, '"""\na\nb\n"""\n')[0] == chat(model, '"""a\nb"""\n')[0]
+    assert lines == mlxcel_ok("run", model, "-p", "a\nb", *GREEDY) + "\n"
+
+
+def test_system_message(model):
+    text = mlxcel_ok("run", model, "-p", "hello", "--system", "world", *GREEDY) + "\n"
+    assert chat(model, "/system world\nhello\n")[0] == text == chat(model, "hello\n", "-sys", "world")[0]
+    assert chat(model, "/system world\n/clear\nhello\n")[0] == text
+    assert chat(model, "/system world\n/system\nhello\n")[0] == chat(model, "hello\n")[0]
+
+
+def test_slash_commands(model):
+    out, err = chat(model, "/?\n/zork\n")
+    assert out == "" and "/system TEXT" in err and "unknown command /zork" in err
+
+
+def test_full_context_drops_the_oldest_turns(model):
+    out, err = chat(model, "hello world\n" * 8, "-c", 64)
+    assert out.count("\n") >= 8
+    assert re.search(r"mlxcel: the context of 64 tokens is full: dropped the oldest \d turns?\n", err)
+    _, err = chat(model, "hello\n", "-c", 64, "-n", -1)
+    assert "the context of 64 tokens is full: the answer ends here" in err
+
+
+def test_a_turn_beyond_the_context(model):
+    r = mlxcel("run", model, *GREEDY, "-c", 64, stdin="x " * 100)
+    assert r.returncode == 1 and r.stdout == b"" and r.stderr.count(b"\n") == 1 and b"64" in r.stderr
+
+
+def test_default_model_is_named_when_missing():
+    assert "SmolLM2" in fault("run", "-p", "hello")
+
+
+class Terminal:
+    """The program on a terminal of its own."""
+
+    def __init__(self, *args, env=None):
+        self.seen = b""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.update({"TERM": "xterm", **(env or {})})
+            os.execv(PROGRAM, [PROGRAM, *map(str, args)])
+
+    def expect(self, pattern, seconds=20):
+        """Reads until the pattern appears after what was expected before; returns the text up to it."""
+        end = time.monotonic() + seconds
+        while not (m := re.search(pattern, self.seen.decode(errors="replace"))):
+            assert time.monotonic() < end, f"no {pattern!r} in {self.seen!r}"
+            if select.select([self.fd], [], [], 0.1)[0]:
+                try:
+                    self.seen += os.read(self.fd, 4096)
+                except OSError:
+                    assert False, f"ended without {pattern!r}: {self.seen!r}"
+        text = self.seen.decode(errors="replace")
+        self.seen = text[m.end():].encode()
+        return text[:m.end()]
+
+    def type(self, keys):
+        os.write(self.fd, keys.encode())
+
+    def status(self):
+        status = None
+        while status is None:
+            if select.select([self.fd], [], [], 0.1)[0]:
+                try:
+                    os.read(self.fd, 4096)
+                except OSError:
+                    pass
+            pid, code = os.waitpid(self.pid, os.WNOHANG)
+            status = os.waitstatus_to_exitcode(code) if pid else None
+        os.close(self.fd)
+        return status
+
+
+def test_conversation_on_a_terminal(model, tmp_path):
+    env = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    t = Terminal("run", model, *GREEDY, env=env)
+    t.expect(r"tiny, 512 tokens of context; /\? for help")
+    t.expect(">>> ")
+    t.type("hello\n")
+    t.expect(r"hello\r\n.+\r\n.*>>> ")
+    t.type('"""\n')
+    t.expect(r"\.\.\. ")
+    t.type('world"""\n')
+    t.expect(">>> ")
+    t.type("/bye\n")
+    assert t.status() == 0
+    history = tmp_path / "state/mlxcel/history"
+    assert "hello" in history.read_text() and history.stat().st_mode & 0o77 == 0
+    t = Terminal("run", model, *GREEDY, env=env)
+    t.expect(">>> ")
+    t.type("\x1b[A")
+    t.expect("/bye")
+    t.type("\n")
+    assert t.status() == 0
+
+
+def test_interrupts_on_a_terminal(model):
+    t = Terminal("run", model, "--temp", 0, "--ignore-eos", "-c", 200000)
+    t.expect(">>> ")
+    t.type("hello\n")
+    t.expect(r"hello\r\n.")
+    t.type("\x03")
+    t.expect(">>> ")
+    t.type("half a line")
+    t.expect("half a line")
+    t.type("\x03")
+    t.expect(">>> ")
+    t.type("/?\n")
+    t.expect("/system TEXT")
+    t.expect(">>> ")
+    t.type("\x03")
+    t.expect(">>> ")
+    t.type("\x03")
+    assert t.status() == 130
+
+
+def test_end_of_input_on_a_terminal(model):
+    t = Terminal("run", model)
+    t.expect(">>> ")
+    t.type("\x04")
+    assert t.status() == 0
