@@ -83,9 +83,12 @@ static int run_test(struct bench *b, int n_prompt, int n_answer, struct rates *r
 {
     int32_t *ids = malloc((size_t)n_prompt * sizeof *ids);
     double  *rates = malloc((size_t)b->runs * sizeof *rates), warm_up;
-    int      rc = ids && rates ? 0 : error_nomem(b->e, "the benchmark");
-    if (!rc)
-        rc = run_once(b, ids, n_prompt, n_answer, &warm_up);
+    int      rc;
+    if (!ids || !rates) {
+        rc = error_nomem(b->e, "the benchmark");
+        goto out;
+    }
+    rc = run_once(b, ids, n_prompt, n_answer, &warm_up);
     for (int i = 0; i < b->runs && !rc; i++)
         rc = run_once(b, ids, n_prompt, n_answer, &rates[i]);
     if (!rc) {
@@ -94,6 +97,7 @@ static int run_test(struct bench *b, int n_prompt, int n_answer, struct rates *r
         r->max = rates[b->runs - 1];
         r->median = (rates[b->runs / 2] + rates[(b->runs - 1) / 2]) / 2;
     }
+out:
     free(rates);
     free(ids);
     return rc;

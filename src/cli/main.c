@@ -50,25 +50,29 @@ static bool ends_with(const char *s, const char *tail)
     return n >= k && strcmp(s + n - k, tail) == 0;
 }
 
-/* Sets *c and moves *argv past the command's name. */
-static int find_command(const struct command **c, int *argc, char ***argv, struct error *e)
+/* The command that is asked for; moves *argv past its name. NULL: *e set. */
+static const struct command *find_command(int *argc, char ***argv, struct error *e)
 {
-    const char *name = *argc > 1 ? (*argv)[1] : NULL;
-    int         skip = 2;
+    const struct command *c;
+    const char           *name = *argc > 1 ? (*argv)[1] : NULL;
+    int                   skip = 2;
     if (*argc > 0 && ends_with((*argv)[0], SERVER_SUFFIX)) {
         name = "serve";
         skip = 1;
     } else if (!name) {
-        return error_set(e, ERR_USAGE, NULL, "no command given");
+        error_set(e, ERR_USAGE, NULL, "no command given");
+        return NULL;
     } else if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0) {
         name = "help";
     } else if (strcmp(name, "-V") == 0 || strcmp(name, "--version") == 0) {
         name = "version";
     }
-    *c = command_find(name);
+    c = command_find(name);
+    if (!c)
+        command_unknown(name, e);
     *argc -= skip;
     *argv += skip;
-    return *c ? 0 : command_unknown(name, e);
+    return c;
 }
 
 static int run(const struct command *c, int argc, char **argv, struct arena *a, struct error *e)
@@ -87,7 +91,7 @@ static int run(const struct command *c, int argc, char **argv, struct arena *a, 
 
 int main(int argc, char **argv)
 {
-    const struct command *c = NULL;
+    const struct command *c;
     struct arena          arena;
     struct error          e = {0}, out_fault = {0};
     bool                  gone = false;
@@ -96,9 +100,8 @@ int main(int argc, char **argv)
     set_locale();
     interrupt_init();
     arena_init(&arena, ARENA_MAX);
-    rc = find_command(&c, &argc, &argv, &e);
-    if (!rc)
-        rc = run(c, argc, argv, &arena, &e);
+    c = find_command(&argc, &argv, &e);
+    rc = c ? run(c, argc, argv, &arena, &e) : e.code;
     if (out_finish(&gone, &out_fault) && (!rc || rc == ERR_CANCELLED)) {
         if (!gone)
             err_fault(out_fault.msg, NULL);

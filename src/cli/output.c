@@ -32,10 +32,9 @@ void out_puts(const char *z)
 void out_printf(const char *fmt, ...)
 {
     va_list ap;
-    if (failed)
-        return;
     va_start(ap, fmt);
-    note_failure(vprintf(fmt, ap) >= 0);
+    if (!failed)
+        note_failure(vfprintf(stdout, fmt, ap) >= 0);
     va_end(ap);
 }
 

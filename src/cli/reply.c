@@ -108,8 +108,8 @@ static void on_event(void *ctx, const struct mlxcel_event *event)
     a->finish = event->finish;
     if (event->finish && event->stop_string)
         a->stop = strdup(event->stop_string);
-    if (!event->finish && (interrupt_pending() || out_failed()))
-        mlxcel_cancel(a->model, event->id);
+    if (event->finish == MLXCEL_FAILED && event->error)
+        a->fault = *event->error;
 }
 
 int reply_run(struct reply *a, struct mlxcel *m, const int32_t *prompt, size_t n, const struct mlxcel_params *p,
@@ -117,15 +117,20 @@ int reply_run(struct reply *a, struct mlxcel *m, const int32_t *prompt, size_t n
 {
     struct mlxcel_error fault = {0};
     bool                held = interrupt_hold(true);
-    int                 rc;
-    a->model = m;
+    int64_t             id;
+    int                 rc, active;
     a->began = clock_now();
-    rc = mlxcel_generate(m, prompt, n, p, on_event, a, &fault);
+    rc = mlxcel_submit(m, prompt, n, p, on_event, a, &id, &fault);
+    while (!rc && !a->finish) {
+        rc = mlxcel_step(m, &active, &fault);
+        if (interrupt_pending() || out_failed())
+            mlxcel_cancel(m, id);
+    }
     interrupt_hold(held);
-    if (a->finish == MLXCEL_CANCELLED)
-        return 0;
     if (rc)
         return api_fault(&fault, e);
+    if (a->finish == MLXCEL_FAILED)
+        return api_fault(&a->fault, e);
     return a->text.failed ? error_nomem(e, "the answer") : 0;
 }
 

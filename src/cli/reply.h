@@ -7,15 +7,15 @@
 #include "mlxcel.h"
 
 struct reply {
-    struct buf     text;
-    bool           stream; /* text goes to stdout as it comes */
-    int            finish; /* enum mlxcel_finish */
-    char          *stop;   /* the stop string that ended it, or NULL */
-    int            n_prompt, n_cached, n_answer;
-    double         prompt_seconds, answer_seconds;
-    double         first_seconds; /* from the request to the first token */
-    double         began;         /* clock */
-    struct mlxcel *model;
+    struct buf          text;
+    bool                stream; /* text goes to stdout as it comes */
+    int                 finish; /* enum mlxcel_finish */
+    char               *stop;   /* the stop string that ended it, or NULL */
+    int                 n_prompt, n_cached, n_answer;
+    double              prompt_seconds, answer_seconds;
+    double              first_seconds; /* from the request to the first token */
+    double              began;         /* clock */
+    struct mlxcel_error fault;         /* when finish is MLXCEL_FAILED */
 };
 
 void reply_init(struct reply *a, bool stream);

@@ -8,7 +8,6 @@
 #include "base/num.h"
 #include "cli/output.h"
 
-#define COLUMNS_MAX 8
 #define GAP 2
 
 const char *size_text(int64_t bytes, char out[SIZE_TEXT])
@@ -71,23 +70,26 @@ static void print_cells(char *const *cells, const struct column *columns, const 
 
 int table_print(const json_t *rows, const struct column *columns, size_t n, struct error *e)
 {
-    size_t n_rows = json_array_size(rows), width[COLUMNS_MAX];
-    char **cells = calloc(n_rows * n + 1, sizeof *cells);
-    int    rc = cells && n <= COLUMNS_MAX ? 0 : error_nomem(e, "the table");
-    for (size_t c = 0; c < n && !rc; c++)
+    size_t n_cells = json_array_size(rows) * n, width[TABLE_COLUMNS_MAX];
+    char **cells = calloc(n_cells + 1, sizeof *cells);
+    int    rc = 0;
+    if (!cells)
+        return error_nomem(e, "the table");
+    for (size_t c = 0; c < n; c++)
         width[c] = width_of(columns[c].title);
-    for (size_t i = 0; i < n_rows * n && !rc; i++) {
+    for (size_t i = 0; i < n_cells; i++) {
         cells[i] = cell_text(json_array_get(rows, i / n), &columns[i % n]);
-        if (!cells[i])
+        if (!cells[i]) {
             rc = error_nomem(e, "the table");
-        else
-            width[i % n] = MAX(width[i % n], width_of(cells[i]));
+            goto out;
+        }
+        width[i % n] = MAX(width[i % n], width_of(cells[i]));
     }
-    if (!rc)
-        print_cells(NULL, columns, width, n);
-    for (size_t r = 0; r < n_rows && !rc; r++)
-        print_cells(cells + r * n, columns, width, n);
-    for (size_t i = 0; cells && i < n_rows * n; i++)
+    print_cells(NULL, columns, width, n);
+    for (size_t i = 0; i < n_cells; i += n)
+        print_cells(cells + i, columns, width, n);
+out:
+    for (size_t i = 0; i < n_cells; i++)
         free(cells[i]);
     free(cells);
     return rc;

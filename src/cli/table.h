@@ -19,7 +19,8 @@ struct column {
     enum { COLUMN_TEXT, COLUMN_BYTES } kind; /* any value as text; a number of bytes */
 };
 
-/* Prints the titles, then a line per object, columns as wide as they need to be. ERR_NOMEM. */
+/* Prints the titles, then a line per object, columns (1 to TABLE_COLUMNS_MAX) as wide as they need to be. ERR_NOMEM. */
+#define TABLE_COLUMNS_MAX 8
 int table_print(const json_t *rows, const struct column *columns, size_t n, struct error *e);
 
 /* A JSON array of the API: as it is with `raw`, else as a table. */
