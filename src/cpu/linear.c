@@ -25,6 +25,10 @@
 const struct linear_fns *linear_fns_for(enum cpu_level level)
 {
 #if defined(__x86_64__)
+    if (level >= CPU_AVX512VNNI)
+        return &linear_avx512vnni;
+    if (level >= CPU_AVX512)
+        return &linear_avx512;
     if (level >= CPU_AVX2)
         return &linear_avx2;
 #endif

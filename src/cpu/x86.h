@@ -36,6 +36,33 @@ static inline __m512i x86_srai_epi32(__m512i a, unsigned n)
     return _mm512_loadu_si512(v);
 }
 
+#undef _mm512_madd_epi16
+#define _mm512_madd_epi16(a, b) simde_mm512_madd_epi16(a, b) /* SIMDe's alias has a wrong number of arguments */
+
+#undef _mm512_cvtepi32_ps
+#define _mm512_cvtepi32_ps x86_cvtepi32_ps
+static inline __m512 x86_cvtepi32_ps(__m512i a)
+{
+    int32_t v[16];
+    float   f[16];
+    _mm512_storeu_si512(v, a);
+    for (int i = 0; i < 16; i++)
+        f[i] = (float)v[i];
+    return _mm512_loadu_ps(f);
+}
+
+#undef _mm512_cvtepu16_epi32
+#define _mm512_cvtepu16_epi32 x86_cvtepu16_epi32
+static inline __m512i x86_cvtepu16_epi32(__m256i a)
+{
+    uint16_t h[16];
+    int32_t  v[16];
+    _mm256_storeu_si256((__m256i *)(void *)h, a);
+    for (int i = 0; i < 16; i++)
+        v[i] = h[i];
+    return _mm512_loadu_si512(v);
+}
+
 #undef _mm512_cvtph_ps
 #define _mm512_cvtph_ps x86_cvtph_ps
 static inline __m512 x86_cvtph_ps(__m256i a)

@@ -1,0 +1,342 @@
+/* The kernels of linear.h on the 16 lanes of vec.h and linear_vec.h: one lane is one output of a tile. Included once by the
+ * file of each instruction set, which makes the table.
+ *
+ * Integer dots without VNNI: vpmaddubsw multiplies unsigned codes with signed activations and adds pairs in int16, where
+ * the pairs of several quads can be summed before they are widened, as many as cannot overflow:
+ *
+ *   up to 4 bits   15 * 127 * 2 = 3810 a pair: all 8 quads of a block (30480)
+ *   5 bits         7874: 4 quads
+ *   6 bits         16002: 2 quads
+ *   8 bits         64770 saturates: vi_dot_bytes (span 0)
+ */
+#ifndef MLXCEL_CPU_LINEAR_KERNELS_H
+#define MLXCEL_CPU_LINEAR_KERNELS_H
+
+#include "base/num.h"
+#include "cpu/linear.h"
+#include "cpu/linear_vec.h"
+
+/* Rows of a register tile. AVX2, 16 registers of half a tile: 4 rows of sums, reloaded sums and a quad of weights; dense 6
+ * rows of sums, the weights and an input. */
+#if defined(VEC_AVX512)
+enum { AFFINE_ROWS = 8, DENSE_ROWS = 12 };
+#else
+enum { AFFINE_ROWS = 4, DENSE_ROWS = 6 };
+#endif
+
+/* 16 elements of type d as float32. */
+VEC_INLINE vf widen(enum dtype d, const void *p)
+{
+    return d == DTYPE_F32 ? vf_load(p) : d == DTYPE_F16 ? vf_load_f16(p) : vf_load_bf16(p);
+}
+
+VEC_INLINE size_t row16_size(enum dtype d)
+{
+    return LINEAR_TILE * (size_t)(d == DTYPE_F32 ? 4 : 2);
+}
+
+/* Four neighbouring activations in every lane. */
+VEC_INLINE vi quad(const int8_t *q)
+{
+    int32_t v;
+    memcpy(&v, q, sizeof v);
+    return vi_set1(v);
+}
+
+static void unpack(const struct packed *p, const unsigned char *tile, int64_t b0, int64_t n, struct panel *out)
+{
+    for (int64_t g = 0; g < n / p->group_blocks; g++) {
+        const unsigned char *s = tile + (size_t)(b0 / p->group_blocks + g) * p->group_size;
+        for (int64_t b = g * p->group_blocks; b < (g + 1) * p->group_blocks; b++, s += p->block_size) {
+            uint8_t *c = out->codes[b];
+            if (p->form == LINEAR_BYTES)
+                memcpy(c, s, LINEAR_BLOCK_BYTES);
+            for (int i = 0; i < LINEAR_BLOCK_BYTES / 2 && p->form == LINEAR_NIBBLES; i += 64) {
+                vi v = vi_load(s + i);
+                vi_store(c + i, vi_low(v));
+                vi_store(c + i + LINEAR_BLOCK_BYTES / 2, vi_high(v));
+            }
+        }
+        vf_store(out->scale[g], widen(p->dtype, s));
+        vf_store(out->bias[g], widen(p->dtype, s + row16_size(p->dtype)));
+    }
+}
+
+/* --- integer dots of a block ---------------------------------------------------------------------------------------- */
+
+/* R rows by 16 outputs; q[r], sum[r]: the rows' activations and their sums. */
+VEC_INLINE void dot_bytes(const int R, const int span, const uint8_t *codes, const int8_t *const q[],
+                          const int32_t sum[], vi dot[])
+{
+#if defined(VEC_VNNI)
+    (void)span;
+    (void)sum;
+    VEC_UNROLL
+    for (int r = 0; r < R; r++)
+        dot[r] = vi_set1(0);
+    VEC_UNROLL
+    for (int j = 0; j < LINEAR_QUADS; j++) {
+        vi w = vi_load(codes + 64 * j);
+        VEC_UNROLL
+        for (int r = 0; r < R; r++)
+            dot[r] = vi_dot_bytes(dot[r], w, quad(q[r] + 4 * j));
+    }
+#else
+    vi s[AFFINE_ROWS];
+    VEC_UNROLL
+    for (int r = 0; r < R; r++)
+        dot[r] = vi_set1(span ? 0 : sum[r] * 128);
+    VEC_UNROLL
+    for (int j = 0; j < LINEAR_QUADS; j++) {
+        vi w = vi_load(codes + 64 * j);
+        VEC_UNROLL
+        for (int r = 0; r < R; r++) {
+            vi x = quad(q[r] + 4 * j);
+            if (span == 0) {
+                dot[r] = vi_dot_bytes(dot[r], w, x);
+                continue;
+            }
+            x = vi_pairs(w, x);
+            s[r] = j % span ? vi_add_pairs(s[r], x) : x;
+            if (j % span == span - 1)
+                dot[r] = span == LINEAR_QUADS ? vi_sum_pairs(s[r]) : vi_add(dot[r], vi_sum_pairs(s[r]));
+        }
+    }
+#endif
+}
+
+/* One row by 16 outputs, codes as nibbles. */
+VEC_INLINE vi dot_nibbles(const unsigned char *codes, const int8_t *q)
+{
+    vi lo = vi_set1(0), hi = lo;
+    VEC_UNROLL
+    for (int j = 0; j < LINEAR_QUADS / 2; j++) {
+        vi v = vi_load(codes + 64 * j), x = quad(q + 4 * j), y = quad(q + 16 + 4 * j);
+#if defined(VEC_VNNI)
+        lo = vi_dot_bytes(lo, vi_low(v), x);
+        hi = vi_dot_bytes(hi, vi_high(v), y);
+#else
+        lo = vi_add_pairs(lo, vi_pairs(vi_low(v), x));
+        hi = vi_add_pairs(hi, vi_pairs(vi_high(v), y));
+#endif
+    }
+#if defined(VEC_VNNI)
+    return vi_add(lo, hi);
+#else
+    return vi_sum_pairs(vi_add_pairs(lo, hi));
+#endif
+}
+
+/* --- affine products ------------------------------------------------------------------------------------------------ */
+
+/* A block's step of the first chain. */
+VEC_INLINE vf chain(vi dot, float sx, vf scale, vf acc)
+{
+    return vf_fma(vi_float(dot), vf_mul(vf_set1(sx), scale), acc);
+}
+
+VEC_INLINE void gemm_rows(const int R, const int span, const int terms, const struct packed *p,
+                          const struct panel *panel, int64_t b0, int64_t n, const struct acts *a, int64_t row,
+                          struct chains *c)
+{
+    const int8_t  *q[AFFINE_ROWS];
+    const float   *sx[AFFINE_ROWS], *d[AFFINE_ROWS], *scale = panel->scale[0], *bias = panel->bias[0];
+    const int32_t *sums[AFFINE_ROWS];
+    const uint8_t *codes = panel->codes[0];
+    vf             acc[AFFINE_ROWS];
+    int            per_group = p->group_blocks * terms;
+    VEC_UNROLL
+    for (int r = 0; r < R; r++) {
+        q[r] = acts_q(a, row + r) + b0 * terms * LINEAR_BLOCK;
+        sx[r] = acts_sx(a, row + r) + b0 * terms;
+        d[r] = acts_d(a, row + r) + b0 * terms;
+        sums[r] = acts_sum(a, row + r) + b0 * terms;
+        acc[r] = vf_load(c[r].a);
+    }
+    for (int64_t i = 0; i < n * terms; scale += LINEAR_TILE)
+        for (int64_t end = i + per_group; i < end; codes += LINEAR_BLOCK_BYTES)
+            for (int t = 0; t < terms; t++, i++) {
+                vi      dot[AFFINE_ROWS];
+                int32_t sum[AFFINE_ROWS];
+                VEC_UNROLL
+                for (int r = 0; r < R; r++)
+                    sum[r] = sums[r][i];
+                dot_bytes(R, span, codes, q, sum, dot);
+                VEC_UNROLL
+                for (int r = 0; r < R; r++) {
+                    acc[r] = chain(dot[r], sx[r][i], vf_load(scale), acc[r]);
+                    q[r] += LINEAR_BLOCK;
+                }
+            }
+    VEC_UNROLL
+    for (int r = 0; r < R; r++) {
+        vf_store(c[r].a, acc[r]);
+        acc[r] = vf_load(c[r].b);
+    }
+    for (int64_t i = 0; i < n * terms; bias += LINEAR_TILE) /* the second chain */
+        for (int64_t end = i + per_group; i < end; i++) {
+            VEC_UNROLL
+            for (int r = 0; r < R; r++)
+                acc[r] = vf_fma(vf_set1(d[r][i]), vf_load(bias), acc[r]);
+        }
+    VEC_UNROLL
+    for (int r = 0; r < R; r++)
+        vf_store(c[r].b, acc[r]);
+}
+
+VEC_INLINE void gemm_span(const int span, const int terms, const struct packed *p, const struct panel *panel,
+                          int64_t b0, int64_t n, const struct acts *a, int64_t row, int64_t n_row, struct chains *c)
+{
+    for (; n_row >= AFFINE_ROWS; n_row -= AFFINE_ROWS, row += AFFINE_ROWS, c += AFFINE_ROWS)
+        gemm_rows(AFFINE_ROWS, span, terms, p, panel, b0, n, a, row, c);
+    for (; n_row > 0; n_row--, row++, c++)
+        gemm_rows(1, span, terms, p, panel, b0, n, a, row, c);
+}
+
+/* One row; span 8: nibbles. */
+VEC_INLINE void gemv_span(const int span, const int terms, const struct packed *p, const unsigned char *tile,
+                          const struct acts *a, int64_t row, struct chains *c)
+{
+    const int8_t  *q = acts_q(a, row);
+    const float   *sx = acts_sx(a, row), *d = acts_d(a, row);
+    const int32_t *sum = acts_sum(a, row);
+    vf             acc = vf_set1(0), acc_bias = acc;
+    for (int64_t i = 0; i < a->blocks; tile += 2 * row16_size(p->dtype)) {
+        const unsigned char *s = tile + (size_t)p->group_blocks * p->block_size;
+        vf                   scale = widen(p->dtype, s), bias = widen(p->dtype, s + row16_size(p->dtype));
+        for (; tile < s; tile += p->block_size)
+            for (int t = 0; t < terms; t++, i++, q += LINEAR_BLOCK) {
+                vi dot;
+                if (span == LINEAR_QUADS)
+                    dot = dot_nibbles(tile, q);
+                else
+                    dot_bytes(1, span, tile, &q, sum + i, &dot);
+                acc = chain(dot, sx[i], scale, acc);
+                acc_bias = vf_fma(vf_set1(d[i]), bias, acc_bias);
+            }
+    }
+    vf_store(c->a, acc);
+    vf_store(c->b, acc_bias);
+}
+
+/* Calls f(span, terms, ...) with both as constants. */
+#if defined(VEC_VNNI)
+#define BY_BITS(f, bits, terms, ...)                                                                                   \
+    do {                                                                                                               \
+        if ((bits) <= 4)                                                                                               \
+            BY_TERMS(f, 8, terms, __VA_ARGS__);                                                                        \
+        else                                                                                                           \
+            BY_TERMS(f, 0, terms, __VA_ARGS__);                                                                        \
+    } while (0)
+#else
+#define BY_BITS(f, bits, terms, ...)                                                                                   \
+    do {                                                                                                               \
+        if ((bits) <= 4)                                                                                               \
+            BY_TERMS(f, 8, terms, __VA_ARGS__);                                                                        \
+        else if ((bits) == 5)                                                                                          \
+            BY_TERMS(f, 4, terms, __VA_ARGS__);                                                                        \
+        else if ((bits) == 6)                                                                                          \
+            BY_TERMS(f, 2, terms, __VA_ARGS__);                                                                        \
+        else                                                                                                           \
+            BY_TERMS(f, 0, terms, __VA_ARGS__);                                                                        \
+    } while (0)
+#endif
+#define BY_TERMS(f, span, terms, ...) ((terms) == 1 ? f(span, 1, __VA_ARGS__) : f(span, 2, __VA_ARGS__))
+
+static void gemm(const struct packed *p, const struct panel *panel, int64_t b0, int64_t n, const struct acts *a,
+                 int64_t row, int64_t n_row, struct chains *c)
+{
+    BY_BITS(gemm_span, p->bits, a->terms, p, panel, b0, n, a, row, n_row, c);
+}
+
+static void gemv(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row, struct chains *c)
+{
+    BY_BITS(gemv_span, p->bits, a->terms, p, tile, a, row, c);
+}
+
+/* --- dense products ------------------------------------------------------------------------------------------------- */
+
+VEC_INLINE void dense_rows(const int R, const enum dtype type, const unsigned char *w, int64_t n, const float *x,
+                           int64_t x_stride, struct chains *c)
+{
+    vf acc[DENSE_ROWS];
+    VEC_UNROLL
+    for (int r = 0; r < R; r++)
+        acc[r] = vf_load(c[r].a);
+    for (int64_t k = 0; k < n; k++, w += row16_size(type)) {
+        vf v = widen(type, w);
+        VEC_UNROLL
+        for (int r = 0; r < R; r++)
+            acc[r] = vf_fma(vf_set1(x[r * x_stride + k]), v, acc[r]);
+    }
+    VEC_UNROLL
+    for (int r = 0; r < R; r++)
+        vf_store(c[r].a, acc[r]);
+}
+
+VEC_INLINE void dense_type(const enum dtype type, const unsigned char *w, int64_t n, const float *x, int64_t x_stride,
+                           int64_t n_row, struct chains *c)
+{
+    for (; n_row >= DENSE_ROWS; n_row -= DENSE_ROWS, x += DENSE_ROWS * x_stride, c += DENSE_ROWS)
+        dense_rows(DENSE_ROWS, type, w, n, x, x_stride, c);
+    for (; n_row >= 2; n_row -= 2, x += 2 * x_stride, c += 2)
+        dense_rows(2, type, w, n, x, x_stride, c);
+    if (n_row)
+        dense_rows(1, type, w, n, x, x_stride, c);
+}
+
+static void dense(const struct packed *p, const unsigned char *tile, int64_t k0, int64_t n, const float *x,
+                  int64_t x_stride, int64_t n_row, struct chains *c)
+{
+    const unsigned char *w = tile + (size_t)k0 * row16_size(p->dtype);
+    if (p->dtype == DTYPE_F32)
+        dense_type(DTYPE_F32, w, n, x + k0, x_stride, n_row, c);
+    else if (p->dtype == DTYPE_F16)
+        dense_type(DTYPE_F16, w, n, x + k0, x_stride, n_row, c);
+    else
+        dense_type(DTYPE_BF16, w, n, x + k0, x_stride, n_row, c);
+}
+
+/* T tiles side by side: independent chains, which hide the latency of the sums. */
+VEC_INLINE void dense_tiles(const int T, const enum dtype type, size_t tile_size, const unsigned char *w, int64_t n,
+                            const float *x, struct chains *c)
+{
+    vf acc[LINEAR_GEMV_TILES];
+    VEC_UNROLL
+    for (int t = 0; t < T; t++)
+        acc[t] = vf_set1(0);
+    for (int64_t k = 0; k < n; k++, w += row16_size(type)) {
+        vf xk = vf_set1(x[k]);
+        VEC_UNROLL
+        for (int t = 0; t < T; t++)
+            acc[t] = vf_fma(xk, widen(type, w + (size_t)t * tile_size), acc[t]);
+    }
+    VEC_UNROLL
+    for (int t = 0; t < T; t++)
+        vf_store(c[t].a, acc[t]);
+}
+
+VEC_INLINE void dense_gemv_type(const enum dtype type, const struct packed *p, const unsigned char *tile, int n_tile,
+                                const float *x, struct chains *c)
+{
+    if (n_tile == LINEAR_GEMV_TILES) {
+        dense_tiles(LINEAR_GEMV_TILES, type, p->tile_size, tile, p->n_in, x, c);
+        return;
+    }
+    for (int t = 0; t < n_tile; t++)
+        dense_tiles(1, type, p->tile_size, tile + (size_t)t * p->tile_size, p->n_in, x, c + t);
+}
+
+static void dense_gemv(const struct packed *p, const unsigned char *tile, int n_tile, const float *x, struct chains *c)
+{
+    if (p->dtype == DTYPE_F32)
+        dense_gemv_type(DTYPE_F32, p, tile, n_tile, x, c);
+    else if (p->dtype == DTYPE_F16)
+        dense_gemv_type(DTYPE_F16, p, tile, n_tile, x, c);
+    else
+        dense_gemv_type(DTYPE_BF16, p, tile, n_tile, x, c);
+}
+
+#define LINEAR_FNS {linear_quantize_avx2, unpack, gemm, gemv, dense, dense_gemv}
+
+#endif

@@ -1,0 +1,169 @@
+/* The integer half of vec.h for matrix products: `vi` holds one quad (4 bytes) of each of the 16 outputs of a tile, or one
+ * int32 of each. The including file defines VEC_AVX2 or VEC_AVX512, and VEC_VNNI beside the latter where the machine has
+ * dot-product instructions.
+ *
+ * vi_dot_bytes: acc + w . x per lane for any unsigned w, exact. Without VNNI vpmaddubsw would saturate, so it takes
+ * w - 128 as |w - 128| times sign(w - 128) x, at most 32512 a pair, and leaves 128 sum(x) to the caller.
+ */
+#ifndef MLXCEL_CPU_LINEAR_VEC_H
+#define MLXCEL_CPU_LINEAR_VEC_H
+
+#include "cpu/vec.h"
+
+#ifdef __clang__
+#define VEC_UNROLL _Pragma("unroll")
+#else
+#define VEC_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* Keeps a sum in its register and its order: without it GCC turns chains of integer sums into trees, and spills. */
+#if defined(MLXCEL_SIMDE)
+#define VEC_KEEP(v) (void)0
+#else
+#define VEC_KEEP(v) __asm__("" : "+v"(v))
+#endif
+
+#if defined(VEC_AVX512)
+
+typedef __m512i vi;
+
+VEC_INLINE vi vi_load(const void *p)
+{
+    return _mm512_loadu_si512(p);
+}
+VEC_INLINE void vi_store(void *p, vi a)
+{
+    _mm512_storeu_si512(p, a);
+}
+VEC_INLINE vi vi_set1(int32_t v)
+{
+    return _mm512_set1_epi32(v);
+}
+VEC_INLINE vi vi_low(vi a)
+{
+    return _mm512_and_si512(a, _mm512_set1_epi8(15));
+}
+VEC_INLINE vi vi_high(vi a)
+{
+    return _mm512_and_si512(_mm512_srli_epi16(a, 4), _mm512_set1_epi8(15));
+}
+VEC_INLINE vi vi_add(vi a, vi b)
+{
+    return _mm512_add_epi32(a, b);
+}
+VEC_INLINE vf vi_float(vi a)
+{
+    return _mm512_cvtepi32_ps(a);
+}
+VEC_INLINE vf vf_load_bf16(const void *p)
+{
+    __m512i w = _mm512_cvtepu16_epi32(_mm256_loadu_si256(p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(w, 16));
+}
+
+#if defined(VEC_VNNI)
+VEC_INLINE vi vi_dot_bytes(vi acc, vi w, vi x)
+{
+    return _mm512_dpbusd_epi32(acc, w, x);
+}
+#else
+VEC_INLINE vi vi_pairs(vi w, vi x)
+{
+    return _mm512_maddubs_epi16(w, x);
+}
+VEC_INLINE vi vi_add_pairs(vi a, vi b)
+{
+    vi s = _mm512_add_epi16(a, b);
+    VEC_KEEP(s);
+    return s;
+}
+VEC_INLINE vi vi_sum_pairs(vi a)
+{
+    return _mm512_madd_epi16(a, _mm512_set1_epi16(1));
+}
+VEC_INLINE vi vi_dot_bytes(vi acc, vi w, vi x)
+{
+    w = _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80));
+    x = _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x);
+    vi s = _mm512_add_epi32(acc, vi_sum_pairs(vi_pairs(_mm512_abs_epi8(w), x)));
+    VEC_KEEP(s);
+    return s;
+}
+#endif
+
+#else /* VEC_AVX2 */
+
+typedef struct {
+    __m256i a, b;
+} vi;
+
+VEC_INLINE vi vi_load(const void *p)
+{
+    const __m256i *v = p;
+    return (vi){_mm256_loadu_si256(v), _mm256_loadu_si256(v + 1)};
+}
+VEC_INLINE void vi_store(void *p, vi x)
+{
+    __m256i *v = p;
+    _mm256_storeu_si256(v, x.a);
+    _mm256_storeu_si256(v + 1, x.b);
+}
+VEC_INLINE vi vi_set1(int32_t v)
+{
+    __m256i x = _mm256_set1_epi32(v);
+    return (vi){x, x};
+}
+VEC_INLINE vi vi_low(vi x)
+{
+    const __m256i low = _mm256_set1_epi8(15);
+    return (vi){_mm256_and_si256(x.a, low), _mm256_and_si256(x.b, low)};
+}
+VEC_INLINE vi vi_high(vi x)
+{
+    return vi_low((vi){_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4)});
+}
+VEC_INLINE vi vi_add(vi x, vi y)
+{
+    return (vi){_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
+}
+VEC_INLINE vf vi_float(vi x)
+{
+    return (vf){_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
+}
+VEC_INLINE __m256 vf_load8_bf16(const void *p)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16));
+}
+VEC_INLINE vf vf_load_bf16(const void *p)
+{
+    return (vf){vf_load8_bf16(p), vf_load8_bf16((const __m128i *)p + 1)};
+}
+VEC_INLINE vi vi_pairs(vi w, vi x)
+{
+    return (vi){_mm256_maddubs_epi16(w.a, x.a), _mm256_maddubs_epi16(w.b, x.b)};
+}
+VEC_INLINE vi vi_add_pairs(vi x, vi y)
+{
+    vi s = {_mm256_add_epi16(x.a, y.a), _mm256_add_epi16(x.b, y.b)};
+    VEC_KEEP(s.a);
+    VEC_KEEP(s.b);
+    return s;
+}
+VEC_INLINE vi vi_sum_pairs(vi x)
+{
+    const __m256i ones = _mm256_set1_epi16(1);
+    return (vi){_mm256_madd_epi16(x.a, ones), _mm256_madd_epi16(x.b, ones)};
+}
+VEC_INLINE vi vi_dot_bytes(vi acc, vi w, vi x)
+{
+    const __m256i flip = _mm256_set1_epi8((char)0x80);
+    w = (vi){_mm256_xor_si256(w.a, flip), _mm256_xor_si256(w.b, flip)};
+    x = (vi){_mm256_sign_epi8(x.a, w.a), _mm256_sign_epi8(x.b, w.b)};
+    vi s = vi_add(acc, vi_sum_pairs(vi_pairs((vi){_mm256_abs_epi8(w.a), _mm256_abs_epi8(w.b)}, x)));
+    VEC_KEEP(s.a);
+    VEC_KEEP(s.b);
+    return s;
+}
+
+#endif
+#endif
