@@ -1,8 +1,8 @@
-/* The kernels of linear.h on the 16 lanes of vec.h and linear_vec.h: one lane is one output of a tile. Included once by the
- * file of each instruction set, which makes the table.
+/* The kernels of linear.h on the 16 lanes of vec.h and linear_vec.h: one lane is one output of a tile. Included once by
+ * the file of each instruction set, which makes the table.
  *
- * Integer dots without VNNI: vpmaddubsw multiplies unsigned codes with signed activations and adds pairs in int16, where
- * the pairs of several quads can be summed before they are widened, as many as cannot overflow:
+ * Integer dots without VNNI: vpmaddubsw multiplies unsigned codes with signed activations and adds pairs in int16,
+ * where the pairs of several quads can be summed before they are widened, as many as cannot overflow:
  *
  *   up to 4 bits   15 * 127 * 2 = 3810 a pair: all 8 quads of a block (30480)
  *   5 bits         7874: 4 quads
@@ -16,8 +16,8 @@
 #include "cpu/linear.h"
 #include "cpu/linear_vec.h"
 
-/* Rows of a register tile. AVX2, 16 registers of half a tile: 4 rows of sums, reloaded sums and a quad of weights; dense 6
- * rows of sums, the weights and an input. */
+/* Rows of a register tile. AVX2, 16 registers of half a tile: 4 rows of sums, reloaded sums and a quad of weights;
+ * dense 6 rows of sums, the weights and an input. */
 #if defined(VEC_AVX512)
 enum { AFFINE_ROWS = 8, DENSE_ROWS = 12 };
 #else
@@ -62,7 +62,8 @@ static void unpack(const struct packed *p, const unsigned char *tile, int64_t b0
     }
 }
 
-/* --- integer dots of a block ---------------------------------------------------------------------------------------- */
+/* --- integer dots of a block ----------------------------------------------------------------------------------------
+ */
 
 /* R rows by 16 outputs; q[r], sum[r]: the rows' activations and their sums. */
 VEC_INLINE void dot_bytes(const int R, const int span, const uint8_t *codes, const int8_t *const q[],
@@ -84,8 +85,10 @@ VEC_INLINE void dot_bytes(const int R, const int span, const uint8_t *codes, con
 #else
     vi s[AFFINE_ROWS];
     VEC_UNROLL
-    for (int r = 0; r < R; r++)
+    for (int r = 0; r < R; r++) {
         dot[r] = vi_set1(span ? 0 : sum[r] * 128);
+        s[r] = vi_set1(0);
+    }
     VEC_UNROLL
     for (int j = 0; j < LINEAR_QUADS; j++) {
         vi w = vi_load(codes + 64 * j);
@@ -127,7 +130,8 @@ VEC_INLINE vi dot_nibbles(const unsigned char *codes, const int8_t *q)
 #endif
 }
 
-/* --- affine products ------------------------------------------------------------------------------------------------ */
+/* --- affine products ------------------------------------------------------------------------------------------------
+ */
 
 /* A block's step of the first chain. */
 VEC_INLINE vf chain(vi dot, float sx, vf scale, vf acc)
@@ -254,7 +258,8 @@ static void gemv(const struct packed *p, const unsigned char *tile, const struct
     BY_BITS(gemv_span, p->bits, a->terms, p, tile, a, row, c);
 }
 
-/* --- dense products ------------------------------------------------------------------------------------------------- */
+/* --- dense products -------------------------------------------------------------------------------------------------
+ */
 
 VEC_INLINE void dense_rows(const int R, const enum dtype type, const unsigned char *w, int64_t n, const float *x,
                            int64_t x_stride, struct chains *c)
@@ -337,6 +342,9 @@ static void dense_gemv(const struct packed *p, const unsigned char *tile, int n_
         dense_gemv_type(DTYPE_BF16, p, tile, n_tile, x, c);
 }
 
-#define LINEAR_FNS {linear_quantize_avx2, unpack, gemm, gemv, dense, dense_gemv}
+#define LINEAR_FNS                                                                                                     \
+    {                                                                                                                  \
+        linear_quantize_avx2, unpack, gemm, gemv, dense, dense_gemv                                                    \
+    }
 
 #endif

@@ -1,6 +1,6 @@
-/* The integer half of vec.h for matrix products: `vi` holds one quad (4 bytes) of each of the 16 outputs of a tile, or one
- * int32 of each. The including file defines VEC_AVX2 or VEC_AVX512, and VEC_VNNI beside the latter where the machine has
- * dot-product instructions.
+/* The integer half of vec.h for matrix products: `vi` holds one quad (4 bytes) of each of the 16 outputs of a tile, or
+ * one int32 of each. The including file defines VEC_AVX2 or VEC_AVX512, and VEC_VNNI beside the latter where the
+ * machine has dot-product instructions.
  *
  * vi_dot_bytes: acc + w . x per lane for any unsigned w, exact. Without VNNI vpmaddubsw would saturate, so it takes
  * w - 128 as |w - 128| times sign(w - 128) x, at most 32512 a pair, and leaves 128 sum(x) to the caller.
@@ -10,7 +10,9 @@
 
 #include "cpu/vec.h"
 
-#ifdef __clang__
+#if defined(MLXCEL_SIMDE)
+#define VEC_UNROLL /* emulated instructions are long enough */
+#elif defined(__clang__)
 #define VEC_UNROLL _Pragma("unroll")
 #else
 #define VEC_UNROLL _Pragma("GCC unroll 16")
