@@ -174,10 +174,11 @@ lint: layers
 	@clang-tidy-14 --quiet $(filter-out %_avx2.c %_avx512.c %_avx512vnni.c,$(LIB_SRC)) $(CLI_SRC) -- \
 	    -std=gnu17 $(CPPFLAGS) 2>/dev/null
 
-## make docs       docs/cli.md, the reference of the command line
+## make docs       docs/cli.md, the reference of the command line, and README's table of families
 docs: $(BIN)
 	@mkdir -p docs
 	$(BIN) help --markdown > docs/cli.md
+	tools/update-readme $(BIN)
 
 ## make format     clang-format over all C files
 format:
@@ -185,12 +186,12 @@ format:
 
 # --- the product ----------------------------------------------------------------------------------------------------
 ## make demo       set up, build, get the default model and answer a prompt
-DEMO_PROMPT ?= What is the capital of France?
+DEMO_PROMPT ?= Why is the sky blue?
 demo:
 	@tools/setup
 	@$(MAKE) --no-print-directory all
 	@tools/get-default-model
-	build/mlxcel run -p "$(DEMO_PROMPT)"
+	build/mlxcel run --temp 0 -n 100 -p "$(DEMO_PROMPT)"
 
 ## make bench      compare with llama.cpp on the default model (needs an idle machine; builds the peer once)
 bench: all
