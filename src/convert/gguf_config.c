@@ -7,8 +7,6 @@
 #include "base/num.h"
 #include "convert/import.h"
 
-#define GROUP 32
-
 double import_short(double float32)
 {
     char text[32];
@@ -46,13 +44,14 @@ static json_t *quantization(const struct import *m, bool *any)
             if (m->planes[i].source->type != GGML_Q8_0)
                 usual = 4;
         }
-    json_t *q = json_pack("{si si ss}", "group_size", GROUP, "bits", usual, "mode", "affine");
+    json_t *q = json_pack("{si si ss}", "group_size", IMPORT_GROUP, "bits", usual, "mode", "affine");
     for (size_t i = 0; q && i < m->n_planes; i++) {
         const struct plane *p = &m->planes[i];
         if (p->kind != PLANE_CODES || (p->source->type == GGML_Q8_0) == (usual == 8))
             continue;
         char *module = strndup(p->view.name, strlen(p->view.name) - strlen(".weight"));
-        if (!module || json_object_set_new(q, module, json_pack("{si si}", "group_size", GROUP, "bits", 12 - usual))) {
+        if (!module ||
+            json_object_set_new(q, module, json_pack("{si si}", "group_size", IMPORT_GROUP, "bits", 12 - usual))) {
             json_decref(q);
             q = NULL;
         }

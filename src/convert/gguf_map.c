@@ -143,7 +143,7 @@ static void add_quantized(struct import *m, const struct gguf_tensor *t, const c
 {
     static const char *const ends[] = {"weight", "scales", "biases"};
     int                      stem = (int)(strlen(to) - strlen("weight"));
-    int64_t                  groups = t->shape[1] / 32;
+    int64_t                  groups = t->shape[1] / IMPORT_GROUP;
     bool                     wide = import_needs_wide(t, f);
     for (int k = 0; k < 3; k++) {
         struct plane p = {.source = t, .kind = (enum plane_kind)(PLANE_CODES + k), .heads = heads};

@@ -137,9 +137,9 @@ int import_model(struct import *m, struct error *e)
         (status = import_num(m, "rope.freq_base", 10000, &m->rope_theta, e)) || (status = import_rope(m, e)))
         return status;
     embedding = gguf_tensor_find(m->g, "token_embd.weight");
-    if (!embedding)
-        return error_set(e, ERR_MISFIT, "token_embd.weight", "%s: the tensor token_embd.weight is missing",
-                         gguf_name(m->g));
+    if (!embedding || embedding->shape[0] < 1)
+        return error_set(e, ERR_MISFIT, "token_embd.weight", "%s: the tensor token_embd.weight is %s", gguf_name(m->g),
+                         embedding ? "empty" : "missing");
     q = gguf_tensor_find(m->g, "blk.0.attn_q.bias");
     ff = gguf_tensor_find(m->g, "blk.0.ffn_up.bias");
     m->n_vocab = embedding->shape[0];

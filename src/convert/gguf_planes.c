@@ -15,7 +15,6 @@
 #include "convert/import.h"
 #include "formats/safetensors.h"
 
-#define GROUP 32
 #define CHUNK ((size_t)1 << 20) /* bytes of output that are written at once */
 
 /* How a quantized type is taken apart. Biases: `factor` times the scale, or stored when factor is 0. */
@@ -40,7 +39,7 @@ static const struct layout *layout_of(uint32_t type)
 
 static size_t block_bytes(const struct layout *l)
 {
-    return (size_t)(l->head + l->bits * GROUP / 8);
+    return (size_t)l->head + (size_t)l->bits * IMPORT_GROUP / 8;
 }
 
 bool import_type_bits(uint32_t type, int *bits, enum dtype *dense)
@@ -79,10 +78,10 @@ bool import_needs_wide(const struct gguf_tensor *t, struct faults *f)
 
 static void put_codes(const struct layout *l, const uint8_t *p, int64_t n_blocks, uint8_t *out)
 {
-    for (int64_t b = 0; b < n_blocks; b++, p += block_bytes(l), out += l->bits * GROUP / 8) {
+    for (int64_t b = 0; b < n_blocks; b++, p += block_bytes(l), out += l->bits * IMPORT_GROUP / 8) {
         const uint8_t *q = p + l->head;
         if (l->bits == 8) {
-            for (int j = 0; j < GROUP; j++)
+            for (int j = 0; j < IMPORT_GROUP; j++)
                 out[j] = q[j] ^ 0x80; /* int8 + 128 */
             continue;
         }
@@ -112,9 +111,9 @@ static void put_row(const struct plane *p, const uint8_t *row, size_t row_bytes,
     if (p->kind == PLANE_DENSE)
         memcpy(out, row, row_bytes);
     else if (p->kind == PLANE_CODES)
-        put_codes(l, row, cols / GROUP, out);
+        put_codes(l, row, cols / IMPORT_GROUP, out);
     else
-        put_floats(l, p->kind, p->view.dtype, row, cols / GROUP, out);
+        put_floats(l, p->kind, p->view.dtype, row, cols / IMPORT_GROUP, out);
 }
 
 /* The file's row for row r of the model: within a head, file row 2 k + half holds model row half * head_dim / 2 + k. */
@@ -135,7 +134,9 @@ static int write_plane(const struct plane *p, struct safetensors_writer *w, stru
     size_t                    in = t->size / (size_t)rows, out = p->view.size / (size_t)rows;
     size_t                    per_chunk = MAX(CHUNK / out, (size_t)1);
     uint8_t                  *buffer = malloc(per_chunk * out);
-    int                       status = buffer ? 0 : error_nomem(e, t->name);
+    int                       status = 0;
+    if (!buffer)
+        return error_nomem(e, t->name);
     for (int64_t r = 0; r < rows && !status;) {
         size_t n = 0;
         for (; n < per_chunk && r < rows; n++, r++)

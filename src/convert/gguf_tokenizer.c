@@ -177,10 +177,10 @@ static int special_token(const struct vocab *v, const char *key, struct str *tex
 {
     *text = (struct str){0};
     *id = -1;
-    if (!gguf_has(v->m->g, key))
+    if (!v->n || !gguf_has(v->m->g, key))
         return 0;
     int status = gguf_get_int(v->m->g, key, 0, v->n - 1, id, e);
-    if (!status)
+    if (!status && v->tokens)
         *text = v->tokens[*id];
     return status;
 }
@@ -310,7 +310,7 @@ static int write_template(const struct vocab *v, const struct dir_out *out, stru
 
 int import_write_tokenizer(const struct import *m, const struct dir_out *out, struct error *e)
 {
-    struct vocab v = {.m = m};
+    struct vocab v = {.m = m, .pre = &pres[0]};
     if (!gguf_has(m->g, "tokenizer.ggml.model")) {
         log_warning(m->log, "%s: there is no tokenizer in this file", gguf_name(m->g));
         return 0;

@@ -14,6 +14,8 @@
 /* The import of an opened file: convert_gguf without the open. */
 int import_gguf(const struct gguf *g, const char *out_dir, bool force, const struct log *log, struct error *e);
 
+#define IMPORT_GROUP 32 /* weights of a block of Q4_0, Q4_1, Q8_0, which becomes one affine group */
+
 /* ---- what the model is: gguf_model.c ---- */
 
 struct import_rope {

@@ -173,12 +173,11 @@ int store_resolve(const struct store_roots *r, const char *model, char **path, s
     const char *hit = NULL;
     if (!*model)
         return error_set(e, ERR_INVALID, "model", "the model's name is empty");
-    if (dir && (as_path || has_config(model)))
-        hit = model;
-    else if (!as_path && store_name_ok(model) && (find_own(r, model, found) || find_hugging_face(r, model, found)))
+    if (!as_path && !(dir && has_config(model)) && store_name_ok(model) &&
+        (find_own(r, model, found) || find_hugging_face(r, model, found)))
         hit = found;
-    else if (dir)
-        hit = model; /* not complete, but what was meant */
+    else if (dir) /* perhaps not complete, but what was meant */
+        hit = model;
     else if (exists)
         return not_a_directory(model, e);
     else if (as_path)

@@ -28,7 +28,7 @@ struct tiny {
     const char *arch, *pre;
     uint32_t    weight_type, embedding_type;
     float       scale; /* of the largest block */
-    bool        bias, untied, no_tokenizer, no_end;
+    bool        bias, untied, no_tokenizer, no_end, empty;
     const char *skip, *extra; /* a tensor to leave out; one to add */
     const char *scaling;      /* rope scaling type */
     float       rope_factor;  /* of rope_freqs.weight */
@@ -185,7 +185,7 @@ static void make(const struct tiny *t, const char *name)
     add_values(&g, t);
     if (!t->no_tokenizer)
         add_tokenizer(&g, t);
-    add(&g, t, "token_embd.weight", t->embedding_type, VOCAB, HIDDEN);
+    add(&g, t, "token_embd.weight", t->embedding_type, t->empty ? 0 : VOCAB, HIDDEN);
     add(&g, t, "output_norm.weight", GGML_F32, HIDDEN, 0);
     if (t->untied)
         add(&g, t, "output.weight", t->weight_type, VOCAB, HIDDEN);
@@ -529,6 +529,7 @@ static void refusals_name_what_it_is(void **state)
             "llama.attention.value_length is 7");
     refused((struct tiny){.odd_key = "llama.expert_count"}, ERR_UNSUPPORTED, "llama.expert_count is 7");
     refused((struct tiny){.skip = "output_norm.weight"}, ERR_MISFIT, "output_norm.weight is missing");
+    refused((struct tiny){.empty = true}, ERR_MISFIT, "token_embd.weight is empty");
     refused((struct tiny){.no_end = true}, ERR_FORMAT, "tokenizer.ggml.eom_token_id");
 }
 
