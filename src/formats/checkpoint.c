@@ -83,10 +83,10 @@ static int open_files(struct checkpoint **out, const char *dir, const char *cons
 {
     int                status = 0;
     struct checkpoint *c = calloc(1, sizeof *c);
-    if (c)
-        c->shards = calloc(n, sizeof *c->shards);
-    if (!c || !c->shards)
-        status = error_nomem(e, "the list of shards");
+    if (!c || !(c->shards = calloc(n, sizeof *c->shards))) {
+        free(c);
+        return error_nomem(e, "the list of shards");
+    }
     for (size_t i = 0; i < n && !status; i++) {
         char *path = NULL;
         if (dir && asprintf(&path, "%s/%s", dir, names[i]) < 0)
@@ -195,11 +195,11 @@ const void *checkpoint_data(const struct checkpoint *c, const struct tensor_view
 void checkpoint_release(const struct checkpoint *c, const struct tensor_view *t)
 {
     struct entry *x = entry_of(c, t);
-    size_t        page = (size_t)sysconf(_SC_PAGESIZE);
-    uintptr_t begin = ((uintptr_t)t->data + page - 1) / page * page, end = ((uintptr_t)t->data + t->size) / page * page;
+    uintptr_t     page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)t->data, end = begin + t->size;
+    size_t        before = (size_t)(-begin % page), after = (size_t)(end % page); /* outside the whole pages */
     free(x->copy);
     x->copy = NULL;
     /* A private mapping that was never written: the pages come back from the file when they are read again. */
-    if (end > begin)
-        madvise((void *)begin, end - begin, MADV_DONTNEED);
+    if (t->size > before + after)
+        madvise((char *)t->data + before, t->size - before - after, MADV_DONTNEED);
 }

@@ -219,9 +219,10 @@ static void read_metadata(struct parse *x)
         json_skip(&x->j, t);
         return;
     }
-    while ((t = json_next(&x->j)) == JSON_KEY) {
+    while (json_next(&x->j) == JSON_KEY) {
         struct safetensors_pair p = {.key = take_name(x, "metadata key")};
-        if ((t = json_next(&x->j)) != JSON_STRING) {
+        t = json_next(&x->j);
+        if (t != JSON_STRING) {
             faults_add(&x->faults, ERR_FORMAT, "", "%s: __metadata__ '%s' is %s, a string is needed", x->file,
                        p.key ? p.key : "", json_token_name(t));
             json_skip(&x->j, t);

@@ -129,8 +129,10 @@ int safetensors_writer_begin(struct safetensors_writer **out, const char *path, 
     struct buf                 header;
     struct safetensors_writer *w = calloc(1, sizeof *w);
     int                        status;
-    if (!w)
-        return error_nomem(e, path);
+    if (!w) {
+        error_nomem(e, path);
+        return ERR_NOMEM;
+    }
     buf_init(&header, SAFETENSORS_HEADER_MAX + 8);
     status = put_header(&header, t, n, metadata_pairs, &w->left, e);
     if (!status)
@@ -173,7 +175,7 @@ void safetensors_writer_abort(struct safetensors_writer *w)
 int safetensors_write(const char *path, const struct tensor_view *t, size_t n, const char *const *metadata_pairs,
                       bool force, struct error *e)
 {
-    struct safetensors_writer *w;
+    struct safetensors_writer *w = NULL;
     int                        status = safetensors_writer_begin(&w, path, t, n, metadata_pairs, force, e);
     if (status)
         return status;
