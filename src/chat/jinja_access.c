@@ -3,7 +3,7 @@
 #include "chat/jinja_run.h"
 #include "chat/jinja_text.h"
 
-/* --- attributes ----------------------------------------------------------------------------------------------------------- */
+/* --- attributes -------------------------------------------------------------------------------------------------- */
 
 static struct value loop_attribute(struct jinja_run *r, const struct loop *l, struct str name)
 {
@@ -112,7 +112,7 @@ static bool internal(struct str name)
     return name.n >= 2 && name.p[0] == '_' && name.p[1] == '_';
 }
 
-/* --- items ---------------------------------------------------------------------------------------------------------------- */
+/* --- items ------------------------------------------------------------------------------------------------------- */
 
 static struct value string_item(struct value s, int64_t i)
 {
@@ -203,9 +203,9 @@ struct value jinja_path(struct jinja_run *r, struct value object, struct value p
         return object.type == VALUE_UNDEFINED && falls_back ? fallback : object;
     }
     for (struct str rest = path.u.s; !r->status;) {
-        const char  *dot = rest.n ? memchr(rest.p, '.', rest.n) : NULL;
-        struct str   part = {rest.p, dot ? (size_t)(dot - rest.p) : rest.n};
-        int64_t      i = 0;
+        const char *dot = rest.n ? memchr(rest.p, '.', rest.n) : NULL;
+        struct str  part = {rest.p, dot ? (size_t)(dot - rest.p) : rest.n};
+        int64_t     i = 0;
         for (size_t k = 0; is_digits(part) && k < part.n; k++)
             i = i * 10 + (part.p[k] - '0');
         object = jinja_item(r, object, is_digits(part) ? value_int(i) : value_str(part));
@@ -218,7 +218,7 @@ struct value jinja_path(struct jinja_run *r, struct value object, struct value p
     return object;
 }
 
-/* --- slices --------------------------------------------------------------------------------------------------------------- */
+/* --- slices ------------------------------------------------------------------------------------------------------ */
 
 /* A bound of a slice over n items, clamped to [lo, hi]. */
 static int64_t bound(struct jinja_run *r, struct value v, int64_t n, int64_t fallback, int64_t lo, int64_t hi)
@@ -275,7 +275,8 @@ struct value jinja_slice(struct jinja_run *r, struct value object, struct value 
     size_t  length;
     if (object.type == VALUE_UNDEFINED)
         return jinja_fail_undefined(r, object);
-    if (object.type != VALUE_STRING && object.type != VALUE_LIST && object.type != VALUE_TUPLE && object.type != VALUE_RANGE)
+    if (object.type != VALUE_STRING && object.type != VALUE_LIST && object.type != VALUE_TUPLE &&
+        object.type != VALUE_RANGE)
         return jinja_undefined(r, value_str(STR("slice")), object.type);
     if (!by && value_is_integral(step))
         by = MIN(MAX(value_integral(step), -INT32_MAX), INT32_MAX);
@@ -307,7 +308,7 @@ struct value jinja_slice(struct jinja_run *r, struct value object, struct value 
     return object.type == VALUE_LIST ? value_list(list) : value_tuple(list);
 }
 
-/* --- iterating -------------------------------------------------------------------------------------------------------------- */
+/* --- iterating --------------------------------------------------------------------------------------------------- */
 
 bool jinja_length(struct value v, size_t *n)
 {

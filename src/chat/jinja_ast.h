@@ -11,45 +11,45 @@
 
 enum node_kind {
     /* expressions */
-    NODE_CONST,      /* value */
-    NODE_NAME,       /* name */
-    NODE_LIST,       /* first: items */
-    NODE_TUPLE,      /* first: items; also a target */
-    NODE_DICT,       /* first: key, value, key, value, ... */
-    NODE_NOT,        /* a */
-    NODE_NEGATE,     /* a */
-    NODE_PLUS,       /* a */
-    NODE_BINARY,     /* a op b; op: enum token_type of the arithmetic operator */
-    NODE_AND,        /* a, b */
-    NODE_OR,         /* a, b */
-    NODE_CONCAT,     /* first: operands of ~ */
-    NODE_COMPARE,    /* a, then first: NODE_OPERANDs */
-    NODE_OPERAND,    /* op, a */
-    NODE_CHOICE,     /* a if test else b; b may be NULL */
-    NODE_ATTRIBUTE,  /* a.name; also a target, a being a NODE_NAME */
-    NODE_ITEM,       /* a[b] */
-    NODE_SLICE,      /* test:a:b, each may be NULL (from, to, step); only as an index */
-    NODE_CALL,       /* a(args) */
-    NODE_FILTER,     /* a|row(args); a is NULL at the head of a filter block's chain; row is NULL when unknown */
-    NODE_TEST,       /* a is row(args) */
+    NODE_CONST,     /* value */
+    NODE_NAME,      /* name */
+    NODE_LIST,      /* first: items */
+    NODE_TUPLE,     /* first: items; also a target */
+    NODE_DICT,      /* first: key, value, key, value, ... */
+    NODE_NOT,       /* a */
+    NODE_NEGATE,    /* a */
+    NODE_PLUS,      /* a */
+    NODE_BINARY,    /* a op b; op: enum token_type of the arithmetic operator */
+    NODE_AND,       /* a, b */
+    NODE_OR,        /* a, b */
+    NODE_CONCAT,    /* first: operands of ~ */
+    NODE_COMPARE,   /* a, then first: NODE_OPERANDs */
+    NODE_OPERAND,   /* op, a */
+    NODE_CHOICE,    /* a if test else b; b may be NULL */
+    NODE_ATTRIBUTE, /* a.name; also a target, a being a NODE_NAME */
+    NODE_ITEM,      /* a[b] */
+    NODE_SLICE,     /* test:a:b, each may be NULL (from, to, step); only as an index */
+    NODE_CALL,      /* a(args) */
+    NODE_FILTER,    /* a|row(args); a is NULL at the head of a filter block's chain; row is NULL when unknown */
+    NODE_TEST,      /* a is row(args) */
     /* statements */
-    NODE_TEXT,       /* name: the text */
-    NODE_OUTPUT,     /* first: expressions */
-    NODE_IF,         /* first: NODE_BRANCHes */
-    NODE_BRANCH,     /* test (NULL: else), body */
-    NODE_FOR,        /* target, a: iterable, test, body, otherwise, recursive */
-    NODE_SET,        /* target, a */
-    NODE_SET_BLOCK,  /* target, a: filter chain or NULL, body */
-    NODE_MACRO,      /* name, params, body, uses */
-    NODE_CALL_BLOCK, /* a: the call, params, body, uses: of the caller */
+    NODE_TEXT,         /* name: the text */
+    NODE_OUTPUT,       /* first: expressions */
+    NODE_IF,           /* first: NODE_BRANCHes */
+    NODE_BRANCH,       /* test (NULL: else), body */
+    NODE_FOR,          /* target, a: iterable, test, body, otherwise, recursive */
+    NODE_SET,          /* target, a */
+    NODE_SET_BLOCK,    /* target, a: filter chain or NULL, body */
+    NODE_MACRO,        /* name, params, body, uses */
+    NODE_CALL_BLOCK,   /* a: the call, params, body, uses: of the caller */
     NODE_FILTER_BLOCK, /* a: filter chain, body */
-    NODE_WITH,       /* params: targets and values, body */
-    NODE_BLOCK,      /* name, body, scoped */
-    NODE_AUTOESCAPE, /* a, body */
-    NODE_SCOPE,      /* body in a scope of its own: generation */
+    NODE_WITH,         /* params: targets and values, body */
+    NODE_BLOCK,        /* name, body, scoped */
+    NODE_AUTOESCAPE,   /* a, body */
+    NODE_SCOPE,        /* body in a scope of its own: generation */
     NODE_BREAK,
     NODE_CONTINUE,
-    NODE_LOAD        /* include, import, from, extends: fails, there is no loader */
+    NODE_LOAD /* include, import, from, extends: fails, there is no loader */
 };
 
 /* Special names that a macro's body mentions. */
@@ -80,9 +80,9 @@ struct node {
     struct node *a, *b, *test, *first, *target, *body, *otherwise;
     struct str   name;
     union {
-        struct value            value;
-        struct arg             *args;
-        struct param           *params;
+        struct value  value;
+        struct arg   *args;
+        struct param *params;
     };
     const struct jinja_row *row;
 };

@@ -32,7 +32,7 @@ struct value jinja_fail_undefined(struct jinja_run *r, struct value v)
     return jinja_fail(r, "'%s' has no attribute '" STR_FMT "'", value_owner_name(u->owner), STR_ARG(name));
 }
 
-/* --- strings and lists -------------------------------------------------------------------------------------------------- */
+/* --- strings and lists ------------------------------------------------------------------------------------------- */
 
 void jinja_buf_init(struct jinja_run *r, struct buf *b)
 {
@@ -119,7 +119,7 @@ struct list *builder_list(struct jinja_run *r, struct builder *b)
     return b->list ? b->list : jinja_list(r, 0);
 }
 
-/* --- dicts -------------------------------------------------------------------------------------------------------------- */
+/* --- dicts ------------------------------------------------------------------------------------------------------- */
 
 #define INDEX_FROM 8 /* entries from which on a dict has an index */
 
@@ -255,7 +255,7 @@ struct value *jinja_dict_text(struct jinja_run *r, const struct dict *d, struct 
     return jinja_dict_get(r, d, value_str(key));
 }
 
-/* --- JSON --------------------------------------------------------------------------------------------------------------- */
+/* --- JSON -------------------------------------------------------------------------------------------------------- */
 
 static struct value from_array(struct jinja_run *r, const json_t *json)
 {

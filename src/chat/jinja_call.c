@@ -1,8 +1,9 @@
-/* Calls: arguments bound to a row's parameters, macros, and everything else that can be called. Contracts in jinja_run.h.
+/* Calls: arguments bound to a row's parameters, macros, and everything else that can be called. Contracts in
+ * jinja_run.h.
  */
 #include "chat/jinja_run.h"
 
-/* --- rows ----------------------------------------------------------------------------------------------------------------- */
+/* --- rows -------------------------------------------------------------------------------------------------------- */
 
 /* The next word of "a b? c?"; false at the end. */
 static bool next_param(const char **at, struct str *name, bool *optional)
@@ -35,8 +36,9 @@ static bool bind_params(struct jinja_run *r, struct jinja_call *c)
         const struct jinja_keyword *k = &c->args->keywords[i];
         int                         at = param_index(params, k->name);
         if (at < 0 || (size_t)at < c->args->n) {
-            jinja_fail(r, at < 0 ? "%s() got an unexpected keyword argument '" STR_FMT "'"
-                                 : "%s() got multiple values for argument '" STR_FMT "'",
+            jinja_fail(r,
+                       at < 0 ? "%s() got an unexpected keyword argument '" STR_FMT "'"
+                              : "%s() got multiple values for argument '" STR_FMT "'",
                        c->row->name, STR_ARG(k->name));
             return false;
         }
@@ -108,7 +110,7 @@ struct str jinja_arg_str(struct jinja_run *r, struct value v, struct str fallbac
     return v.u.s;
 }
 
-/* --- macros --------------------------------------------------------------------------------------------------------------- */
+/* --- macros ------------------------------------------------------------------------------------------------------ */
 
 static const struct jinja_keyword *keyword(const struct jinja_args *args, struct str name)
 {
@@ -126,7 +128,8 @@ static struct value missing_param(struct jinja_run *r, struct str name)
     return jinja_undefined_hint(r, jinja_take(r, &b).u.s);
 }
 
-/* Binds the parameters in order, so that a default may use those before it. Returns how many positional ones were used. */
+/* Binds the parameters in order, so that a default may use those before it. Returns how many positional ones were used.
+ */
 static size_t bind_macro_params(struct jinja_run *r, struct macro *m, struct scope *s, const struct jinja_args *args)
 {
     size_t n = 0;
@@ -134,8 +137,8 @@ static size_t bind_macro_params(struct jinja_run *r, struct macro *m, struct sco
         const struct jinja_keyword *k = keyword(args, p->name);
         struct value                v;
         if (n < args->n && k)
-            jinja_fail(r, "macro '" STR_FMT "' got multiple values for argument '" STR_FMT "'",
-                       STR_ARG(m->node->name), STR_ARG(p->name));
+            jinja_fail(r, "macro '" STR_FMT "' got multiple values for argument '" STR_FMT "'", STR_ARG(m->node->name),
+                       STR_ARG(p->name));
         if (n < args->n)
             v = args->v[n++];
         else if (k)
@@ -201,7 +204,7 @@ struct value jinja_call_macro(struct jinja_run *r, struct macro *m, const struct
     return v;
 }
 
-/* --- everything that can be called ------------------------------------------------------------------------------------------ */
+/* --- everything that can be called ------------------------------------------------------------------------------- */
 
 bool jinja_callable(struct value v)
 {

@@ -44,8 +44,9 @@ bool jinja_equal(struct jinja_run *r, struct value a, struct value b)
         yes = equal_dicts(r, a.u.dict, b.u.dict);
         break;
     case VALUE_RANGE:
-        yes = a.u.range->n == b.u.range->n && (!a.u.range->n || (a.u.range->start == b.u.range->start &&
-                                                                  (a.u.range->n == 1 || a.u.range->step == b.u.range->step)));
+        yes = a.u.range->n == b.u.range->n &&
+              (!a.u.range->n ||
+               (a.u.range->start == b.u.range->start && (a.u.range->n == 1 || a.u.range->step == b.u.range->step)));
         break;
     case VALUE_SELF:
         yes = true;
@@ -66,7 +67,7 @@ static int order_text(struct str a, struct str b)
 {
     size_t n = MIN(a.n, b.n);
     int    c = n ? memcmp(a.p, b.p, n) : 0; /* the order of code points is that of UTF-8's bytes */
-    return c ? c : sign(a.n < b.n, a.n > b.n);
+    return c ? c : sign(a.n<b.n, a.n> b.n);
 }
 
 static int order_items(struct jinja_run *r, const struct list *a, const struct list *b, const char *op)
@@ -74,7 +75,7 @@ static int order_items(struct jinja_run *r, const struct list *a, const struct l
     for (size_t i = 0; i < a->n && i < b->n && !r->status; i++)
         if (!jinja_equal(r, a->v[i], b->v[i]))
             return jinja_order(r, a->v[i], b->v[i], op);
-    return sign(a->n < b->n, a->n > b->n);
+    return sign(a->n<b->n, a->n> b->n);
 }
 
 int jinja_order(struct jinja_run *r, struct value a, struct value b, const char *op)

@@ -81,7 +81,8 @@ static struct value eval_choice(struct jinja_run *r, struct scope *s, const stru
     if (yes)
         return jinja_eval(r, s, n->a);
     return n->b ? jinja_eval(r, s, n->b)
-                : jinja_undefined_hint(r, STR("the inline if-expression evaluated to false and no else section was defined."));
+                : jinja_undefined_hint(
+                      r, STR("the inline if-expression evaluated to false and no else section was defined."));
 }
 
 static struct value eval_item(struct jinja_run *r, struct scope *s, const struct node *n)
@@ -99,7 +100,7 @@ static struct value eval_item(struct jinja_run *r, struct scope *s, const struct
     return r->status ? value_none() : jinja_slice(r, object, from, to, step);
 }
 
-/* --- calls ---------------------------------------------------------------------------------------------------------------- */
+/* --- calls ------------------------------------------------------------------------------------------------------- */
 
 static bool add_keyword(struct jinja_run *r, struct jinja_args *out, size_t cap, struct str name, struct value v)
 {
@@ -181,7 +182,8 @@ static struct value eval_row(struct jinja_run *r, struct scope *s, const struct 
     if (r->status || !jinja_eval_args(r, s, n->args, &args))
         return value_none();
     if (!n->row)
-        return jinja_fail(r, "No %s named '" STR_FMT "'.", n->kind == NODE_FILTER ? "filter" : "test", STR_ARG(n->name));
+        return jinja_fail(r, "No %s named '" STR_FMT "'.", n->kind == NODE_FILTER ? "filter" : "test",
+                          STR_ARG(n->name));
     return jinja_call_row(r, n->row, object, &args);
 }
 

@@ -1,11 +1,11 @@
 /* Statements. Contracts in jinja_run.h.
  *
- * Scopes as Jinja has them: the body of a for is a new scope in every iteration, so assignments inside never reach out; if
- * opens none; macros see the scope they were defined in, with its values at the time of the call.
+ * Scopes as Jinja has them: the body of a for is a new scope in every iteration, so assignments inside never reach out;
+ * if opens none; macros see the scope they were defined in, with its values at the time of the call.
  */
 #include "chat/jinja_run.h"
 
-/* --- assignment ------------------------------------------------------------------------------------------------------------- */
+/* --- assignment -------------------------------------------------------------------------------------------------- */
 
 static void assign(struct jinja_run *r, struct scope *s, const struct node *target, struct value v);
 
@@ -16,8 +16,9 @@ static void assign_tuple(struct jinja_run *r, struct scope *s, const struct node
     for (const struct node *t = target->first; t; t = t->next)
         wanted++;
     if (items && items->n != wanted)
-        jinja_fail(r, items->n < wanted ? "not enough values to unpack (expected %zu, got %zu)"
-                                        : "too many values to unpack (expected %zu, got %zu)",
+        jinja_fail(r,
+                   items->n < wanted ? "not enough values to unpack (expected %zu, got %zu)"
+                                     : "too many values to unpack (expected %zu, got %zu)",
                    wanted, items->n);
     for (const struct node *t = target->first; t && !r->status; t = t->next)
         assign(r, s, t, items->v[i++]);
@@ -61,7 +62,9 @@ static struct value filter(struct jinja_run *r, struct scope *s, const struct no
     return v;
 }
 
-/* --- output ------------------------------------------------------------------------------------------------------------------- */
+/* --- output
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static void output(struct jinja_run *r, struct value v)
 {
@@ -79,7 +82,7 @@ static void exec_output(struct jinja_run *r, struct scope *s, const struct node 
         output(r, jinja_eval(r, s, item));
 }
 
-/* --- control ------------------------------------------------------------------------------------------------------------------ */
+/* --- control ----------------------------------------------------------------------------------------------------- */
 
 static enum flow exec_if(struct jinja_run *r, struct scope *s, const struct node *n)
 {
@@ -143,7 +146,9 @@ static enum flow exec_for(struct jinja_run *r, struct scope *s, const struct nod
     return r->status ? FLOW_NEXT : jinja_exec_for(r, s, n, items, 0);
 }
 
-/* --- blocks ------------------------------------------------------------------------------------------------------------------- */
+/* --- blocks
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static enum flow exec_captured(struct jinja_run *r, struct scope *s, const struct node *n)
 {
@@ -211,7 +216,8 @@ static enum flow exec_autoescape(struct jinja_run *r, struct scope *s, const str
     return flow;
 }
 
-/* The body in a scope of its own, straight to the output. A block sees the template's top level unless it is `scoped`. */
+/* The body in a scope of its own, straight to the output. A block sees the template's top level unless it is `scoped`.
+ */
 static enum flow exec_scope(struct jinja_run *r, struct scope *outer, const struct node *n)
 {
     struct scope *inner = jinja_scope(r, outer);

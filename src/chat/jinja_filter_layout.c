@@ -112,7 +112,7 @@ struct value filter_wordcount(struct jinja_run *r, struct value v, const struct 
     return value_int(n);
 }
 
-/* --- wordwrap ------------------------------------------------------------------------------------------------------------- */
+/* --- wordwrap ---------------------------------------------------------------------------------------------------- */
 
 struct wrap {
     struct buf out;
@@ -194,7 +194,7 @@ struct value filter_wordwrap(struct jinja_run *r, struct value v, const struct j
     return jinja_take(r, &w.out);
 }
 
-/* --- JSON ----------------------------------------------------------------------------------------------------------------- */
+/* --- JSON -------------------------------------------------------------------------------------------------------- */
 
 struct value filter_tojson(struct jinja_run *r, struct value v, const struct jinja_call *c)
 {

@@ -38,7 +38,7 @@ struct value filter_items(struct jinja_run *r, struct value v, const struct jinj
     return value_list(jinja_pairs(r, v.u.dict));
 }
 
-/* --- one of them ---------------------------------------------------------------------------------------------------------- */
+/* --- one of them ------------------------------------------------------------------------------------------------- */
 
 static struct value none_left(struct jinja_run *r, const char *why)
 {
@@ -125,7 +125,7 @@ struct value filter_max(struct jinja_run *r, struct value v, const struct jinja_
     return extreme(r, v, c, 1);
 }
 
-/* --- order ---------------------------------------------------------------------------------------------------------------- */
+/* --- order ------------------------------------------------------------------------------------------------------- */
 
 /* A string turns around into a string. */
 struct value filter_reverse(struct jinja_run *r, struct value v, const struct jinja_call *c)
@@ -157,10 +157,10 @@ static struct value multi_key(struct jinja_run *r, struct value item, struct val
 
 struct value filter_sort(struct jinja_run *r, struct value v, const struct jinja_call *c)
 {
-    struct list  *items = jinja_items(r, v);
-    struct value  attribute = c->arg[2];
-    bool          case_sensitive = value_truth(c->arg[1]);
-    bool          multi = attribute.type == VALUE_STRING && attribute.u.s.n && memchr(attribute.u.s.p, ',', attribute.u.s.n);
+    struct list *items = jinja_items(r, v);
+    struct value attribute = c->arg[2];
+    bool         case_sensitive = value_truth(c->arg[1]);
+    bool multi = attribute.type == VALUE_STRING && attribute.u.s.n && memchr(attribute.u.s.p, ',', attribute.u.s.n);
     struct value *pairs =
         items ? keyed(r, items, multi ? value_none() : attribute, case_sensitive || multi, (struct value){0}) : NULL;
     if (!pairs)
@@ -237,7 +237,7 @@ struct value filter_groupby(struct jinja_run *r, struct value v, const struct ji
     return value_list(builder_list(r, &groups));
 }
 
-/* --- joining and cutting ---------------------------------------------------------------------------------------------------- */
+/* --- joining and cutting ----------------------------------------------------------------------------------------- */
 
 struct value filter_join(struct jinja_run *r, struct value v, const struct jinja_call *c)
 {

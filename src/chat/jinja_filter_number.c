@@ -18,7 +18,8 @@ struct value filter_abs(struct jinja_run *r, struct value v, const struct jinja_
     return i == INT64_MIN ? jinja_fail(r, "an integer does not fit in 64 bits") : value_int(i < 0 ? -i : i);
 }
 
-/* s without blanks around it and single underscores between digits, as int() and float() read it; false when too long. */
+/* s without blanks around it and single underscores between digits, as int() and float() read it; false when too long.
+ */
 static bool digits_of(struct str s, char *out, size_t cap)
 {
     size_t n = 0;
@@ -71,7 +72,9 @@ static bool parse_int(struct str s, int64_t base, int64_t *out)
     if (!*p)
         return false;
     for (; *p; p++) {
-        int digit = *p >= '0' && *p <= '9' ? *p - '0' : (*p | 0x20) >= 'a' && (*p | 0x20) <= 'z' ? (*p | 0x20) - 'a' + 10 : 99;
+        int digit = *p >= '0' && *p <= '9'                     ? *p - '0'
+                    : (*p | 0x20) >= 'a' && (*p | 0x20) <= 'z' ? (*p | 0x20) - 'a' + 10
+                                                               : 99;
         if (digit >= base || !num_mul(i, base, &i) || !num_sub(i, digit, &i))
             return false;
     }
@@ -146,9 +149,9 @@ struct value filter_round(struct jinja_run *r, struct value v, const struct jinj
     if (!isfinite(d))
         return value_float(d);
     if (common)
-        return value_is_integral(v) ? (precision >= 0 ? value_int(value_integral(v))
-                                                      : value_int((int64_t)round_common(d, precision)))
-                                    : value_float(round_common(d, precision));
+        return value_is_integral(v)
+                   ? (precision >= 0 ? value_int(value_integral(v)) : value_int((int64_t)round_common(d, precision)))
+                   : value_float(round_common(d, precision));
     double scale = pow(10, (double)MIN(MAX(precision, -400), 400));
     double scaled = ceiling ? ceil(d * scale) : floor(d * scale);
     return value_float(isfinite(scaled) && scale > 0 ? scaled / scale : d);

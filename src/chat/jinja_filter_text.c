@@ -37,7 +37,7 @@ struct value filter_forceescape(struct jinja_run *r, struct value v, const struc
     return value_markup(jinja_escaped(r, value_str(jinja_text(r, v))), true);
 }
 
-/* --- case ----------------------------------------------------------------------------------------------------------------- */
+/* --- case -------------------------------------------------------------------------------------------------------- */
 
 /* Whether the capital sigma at [from, to) ends a word. */
 static bool final_sigma(struct str s, size_t from, size_t to)
@@ -119,7 +119,7 @@ struct value filter_title(struct jinja_run *r, struct value v, const struct jinj
     return jinja_take(r, &b);
 }
 
-/* --- cutting and replacing ------------------------------------------------------------------------------------------------------ */
+/* --- cutting and replacing --------------------------------------------------------------------------------------- */
 
 struct value filter_trim(struct jinja_run *r, struct value v, const struct jinja_call *c)
 {
@@ -187,9 +187,9 @@ struct value filter_striptags(struct jinja_run *r, struct value v, const struct 
     jinja_spend(r, s.n / 8);
     jinja_buf_init(r, &b);
     for (size_t i = 0; i < s.n;) {
-        struct str  rest = text_slice(s, i, s.n);
-        bool        comment = text_starts(rest, STR("<!--"));
-        long        end = s.p[i] == '<' && jinja_spend(r, rest.n / 64) ? text_find(rest, comment ? STR("-->") : STR(">")) : -1;
+        struct str rest = text_slice(s, i, s.n);
+        bool       comment = text_starts(rest, STR("<!--"));
+        long end = s.p[i] == '<' && jinja_spend(r, rest.n / 64) ? text_find(rest, comment ? STR("-->") : STR(">")) : -1;
         if (end >= 0)
             i += (size_t)end + (comment ? 3 : 1);
         else

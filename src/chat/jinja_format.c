@@ -4,13 +4,13 @@
 #include "base/num.h"
 #include "chat/jinja_text.h"
 
-/* --- "%s" % value --------------------------------------------------------------------------------------------------------- */
+/* --- "%s" % value ------------------------------------------------------------------------------------------------ */
 
 struct percent {
     struct value format, value;
-    size_t       at;      /* in the format */
-    size_t       used;    /* values of the tuple */
-    bool         named;   /* %(name)s was used */
+    size_t       at;    /* in the format */
+    size_t       used;  /* values of the tuple */
+    bool         named; /* %(name)s was used */
 };
 
 static struct value next_value(struct jinja_run *r, struct percent *p)
@@ -189,7 +189,7 @@ struct value jinja_percent(struct jinja_run *r, struct value format, struct valu
     return made;
 }
 
-/* --- str.format ------------------------------------------------------------------------------------------------------------- */
+/* --- str.format -------------------------------------------------------------------------------------------------- */
 
 struct fields {
     const struct jinja_args *args;
@@ -231,7 +231,8 @@ static struct value field_value(struct jinja_run *r, struct fields *fields, stru
         int        i = item ? format_number(r, part, &digits, 1000000000) : -1;
         if (item && end++ >= s.n)
             return jinja_fail(r, "expected '}' before end of string");
-        v = !item ? jinja_attribute(r, v, part) : jinja_item(r, v, i >= 0 && digits == part.n ? value_int(i) : value_str(part));
+        v = !item ? jinja_attribute(r, v, part)
+                  : jinja_item(r, v, i >= 0 && digits == part.n ? value_int(i) : value_str(part));
     }
     return v;
 }

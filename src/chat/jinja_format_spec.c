@@ -71,8 +71,8 @@ static void group_digits(struct buf *out, struct str text, char separator, size_
     buf_put(out, text.p + n, text.n - n);
 }
 
-static void put_number(struct jinja_run *r, struct buf *b, const struct format_spec *f, struct str head, struct str body,
-                       size_t group)
+static void put_number(struct jinja_run *r, struct buf *b, const struct format_spec *f, struct str head,
+                       struct str body, size_t group)
 {
     struct buf grouped;
     jinja_buf_init(r, &grouped);
@@ -92,8 +92,8 @@ void format_int(struct jinja_run *r, struct buf *b, const struct format_spec *f,
         return;
     }
     if (f->type == 'c') {
-        char c[4];
-        int  n = i >= 0 && i <= 0x10ffff ? (int)i : -1;
+        char       c[4];
+        int        n = i >= 0 && i <= 0x10ffff ? (int)i : -1;
         struct buf one;
         buf_init(&one, sizeof c);
         if (n < 0)
@@ -137,7 +137,8 @@ static bool float_digits(struct buf *out, const struct format_spec *f, double d)
     switch (type) {
     case 'e':
     case 'E':
-        buf_printf(out, type == 'e' ? (f->alternate ? "%#.*e" : "%.*e") : (f->alternate ? "%#.*E" : "%.*E"), precision, d);
+        buf_printf(out, type == 'e' ? (f->alternate ? "%#.*e" : "%.*e") : (f->alternate ? "%#.*E" : "%.*E"), precision,
+                   d);
         return true;
     case 'f':
     case 'F':
@@ -145,7 +146,8 @@ static bool float_digits(struct buf *out, const struct format_spec *f, double d)
         return true;
     case 'g':
     case 'G':
-        buf_printf(out, type == 'g' ? (f->alternate ? "%#.*g" : "%.*g") : (f->alternate ? "%#.*G" : "%.*G"), precision, d);
+        buf_printf(out, type == 'g' ? (f->alternate ? "%#.*g" : "%.*g") : (f->alternate ? "%#.*G" : "%.*G"), precision,
+                   d);
         return true;
     case '%':
         buf_printf(out, "%.*f%%", precision, d * 100);

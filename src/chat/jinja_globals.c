@@ -21,11 +21,11 @@ GLOBAL(global_raise)
 
 GLOBAL(global_strftime)
 {
-    struct str  format = jinja_arg_str(r, c->arg[0], STR(""));
-    time_t      t = (time_t)r->now;
-    struct tm   tm;
-    struct buf  z;
-    char        text[4096];
+    struct str format = jinja_arg_str(r, c->arg[0], STR(""));
+    time_t     t = (time_t)r->now;
+    struct tm  tm;
+    struct buf z;
+    char       text[4096];
     (void)self;
     if (r->status || !localtime_r(&t, &tm))
         return jinja_fail(r, "the time is out of range");

@@ -1,8 +1,8 @@
 /* The lexer. Two states: text, where only the four tag openings mean anything, and inside a tag, where the closing mark
  * counts only while all brackets are closed ({{ {'a': {}} }} ends at the last pair of braces).
  *
- * White space: '-' beside a mark strips all of it on that side; without a sign, lstrip_blocks removes blanks between the
- * line's beginning and a statement or comment, and trim_blocks removes one newline right after it. Only text of the
+ * White space: '-' beside a mark strips all of it on that side; without a sign, lstrip_blocks removes blanks between
+ * the line's beginning and a statement or comment, and trim_blocks removes one newline right after it. Only text of the
  * template is ever trimmed, so it is done here and nowhere else.
  */
 #include "chat/jinja_lex.h"
@@ -120,8 +120,8 @@ static size_t trim_before(const struct lexer *l, size_t from, size_t to, char si
     return text_strip(blanks, NULL, TEXT_LEFT).n ? to : from + last;
 }
 
-/* Byte after the closing mark `mark` (two characters, with an optional sign before) at `at`, white space included; 0 when
- * there is none. */
+/* Byte after the closing mark `mark` (two characters, with an optional sign before) at `at`, white space included; 0
+ * when there is none. */
 static size_t closing(const struct lexer *l, size_t at, const char *mark)
 {
     char sign = at < l->s.n ? l->s.p[at] : 0;
@@ -183,7 +183,7 @@ static int lex_comment(struct lexer *l, size_t open)
     return fault(l, open, "Missing end of comment tag");
 }
 
-/* --- inside a tag ----------------------------------------------------------------------------------------------------- */
+/* --- inside a tag ------------------------------------------------------------------------------------------------ */
 
 static int hex_value(char c)
 {
@@ -453,18 +453,12 @@ static int lex_step(struct lexer *l)
 const char *jinja_token_name(const struct token *t)
 {
     static const char *const names[] = {
-        [TOKEN_IN] = "in",
-        [TOKEN_NOT_IN] = "not in",
-        [TOKEN_TEXT] = "text",
-        [TOKEN_VARIABLE_BEGIN] = "{{",
-        [TOKEN_VARIABLE_END] = "}}",
-        [TOKEN_BLOCK_BEGIN] = "{%",
-        [TOKEN_BLOCK_END] = "%}",
-        [TOKEN_NAME] = "a name",
-        [TOKEN_STRING] = "a string",
-        [TOKEN_INT] = "an integer",
-        [TOKEN_FLOAT] = "a float",
-        [TOKEN_EOF] = "the end of the template",
+        [TOKEN_IN] = "in",           [TOKEN_NOT_IN] = "not in",
+        [TOKEN_TEXT] = "text",       [TOKEN_VARIABLE_BEGIN] = "{{",
+        [TOKEN_VARIABLE_END] = "}}", [TOKEN_BLOCK_BEGIN] = "{%",
+        [TOKEN_BLOCK_END] = "%}",    [TOKEN_NAME] = "a name",
+        [TOKEN_STRING] = "a string", [TOKEN_INT] = "an integer",
+        [TOKEN_FLOAT] = "a float",   [TOKEN_EOF] = "the end of the template",
     };
     return t->type < TOKEN_N_OPERATORS ? spelling[t->type] : names[t->type];
 }

@@ -9,13 +9,15 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-/* TOKEN(name, spelling): operators by spelling (longest first, as the lexer tries them in this order), then the rest. */
+/* TOKEN(name, spelling): operators by spelling (longest first, as the lexer tries them in this order), then the rest.
+ */
 #define JINJA_OPERATORS(TOKEN)                                                                                         \
-    TOKEN(FLOORDIV, "//") TOKEN(POW, "**") TOKEN(EQ, "==") TOKEN(NE, "!=") TOKEN(GE, ">=") TOKEN(LE, "<=")              \
-    TOKEN(ADD, "+") TOKEN(SUB, "-") TOKEN(DIV, "/") TOKEN(MUL, "*") TOKEN(MOD, "%") TOKEN(TILDE, "~")                   \
-    TOKEN(LBRACKET, "[") TOKEN(RBRACKET, "]") TOKEN(LPAREN, "(") TOKEN(RPAREN, ")") TOKEN(LBRACE, "{")                  \
-    TOKEN(RBRACE, "}") TOKEN(GT, ">") TOKEN(LT, "<") TOKEN(ASSIGN, "=") TOKEN(DOT, ".") TOKEN(COLON, ":")               \
-    TOKEN(PIPE, "|") TOKEN(COMMA, ",") TOKEN(SEMICOLON, ";")
+    TOKEN(FLOORDIV, "//")                                                                                              \
+    TOKEN(POW, "**")                                                                                                   \
+    TOKEN(EQ, "==") TOKEN(NE, "!=") TOKEN(GE, ">=") TOKEN(LE, "<=") TOKEN(ADD, "+") TOKEN(SUB, "-") TOKEN(DIV, "/")    \
+        TOKEN(MUL, "*") TOKEN(MOD, "%") TOKEN(TILDE, "~") TOKEN(LBRACKET, "[") TOKEN(RBRACKET, "]") TOKEN(LPAREN, "(") \
+            TOKEN(RPAREN, ")") TOKEN(LBRACE, "{") TOKEN(RBRACE, "}") TOKEN(GT, ">") TOKEN(LT, "<") TOKEN(ASSIGN, "=")  \
+                TOKEN(DOT, ".") TOKEN(COLON, ":") TOKEN(PIPE, "|") TOKEN(COMMA, ",") TOKEN(SEMICOLON, ";")
 
 enum token_type {
 #define TOKEN(name, spelling) TOKEN_##name,

@@ -7,7 +7,7 @@
 
 #define METHOD(name) static struct value name(struct jinja_run *r, struct value self, const struct jinja_call *c)
 
-/* --- dict ----------------------------------------------------------------------------------------------------------------- */
+/* --- dict -------------------------------------------------------------------------------------------------------- */
 
 static struct value view(struct list *list)
 {
@@ -61,7 +61,7 @@ METHOD(dict_fromkeys)
     return value_dict(d);
 }
 
-/* --- list, tuple ---------------------------------------------------------------------------------------------------------- */
+/* --- list, tuple ------------------------------------------------------------------------------------------------- */
 
 METHOD(list_count)
 {
@@ -75,7 +75,8 @@ METHOD(list_count)
 METHOD(list_index)
 {
     struct list *items = jinja_items(r, self);
-    int64_t      n = items ? (int64_t)items->n : 0, from = jinja_arg_int(r, c->arg[1], 0), to = jinja_arg_int(r, c->arg[2], n);
+    int64_t      n = items ? (int64_t)items->n : 0, from = jinja_arg_int(r, c->arg[1], 0),
+            to = jinja_arg_int(r, c->arg[2], n);
     from = MAX(from < 0 ? from + n : from, 0);
     to = MIN(to < 0 ? to + n : to, n);
     for (int64_t i = from; i < to && jinja_spend(r, 1); i++)
@@ -84,7 +85,7 @@ METHOD(list_index)
     return jinja_fail(r, "the value is not in the %s", value_type_name(self.type));
 }
 
-/* --- loop, cycler, self --------------------------------------------------------------------------------------------------- */
+/* --- loop, cycler, self ------------------------------------------------------------------------------------------ */
 
 METHOD(loop_cycle)
 {
@@ -140,18 +141,12 @@ static const struct jinja_row dict_methods[] = {
 };
 
 static const struct jinja_row list_methods[] = {
-    {"append", "", NULL, false},
-    {"clear", "", NULL, false},
-    {"copy", "", copy, false},
-    {"count", "value", list_count, false},
-    {"extend", "", NULL, false},
-    {"index", "value start? stop?", list_index, false},
-    {"insert", "", NULL, false},
-    {"pop", "", NULL, false},
-    {"remove", "", NULL, false},
-    {"reverse", "", NULL, false},
-    {"sort", "", NULL, false},
-    {NULL, NULL, NULL, false},
+    {"append", "", NULL, false}, {"clear", "", NULL, false},
+    {"copy", "", copy, false},   {"count", "value", list_count, false},
+    {"extend", "", NULL, false}, {"index", "value start? stop?", list_index, false},
+    {"insert", "", NULL, false}, {"pop", "", NULL, false},
+    {"remove", "", NULL, false}, {"reverse", "", NULL, false},
+    {"sort", "", NULL, false},   {NULL, NULL, NULL, false},
 };
 
 static const struct jinja_row tuple_methods[] = {

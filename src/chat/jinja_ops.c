@@ -1,7 +1,7 @@
 /* Arithmetic as Python does it, on 64-bit integers: overflow is an error. Contracts in jinja_run.h.
  *
- * + also joins strings and lists, * also repeats them, % also formats. A markup string joined with a plain one escapes the
- * plain one, as Python's Markup does.
+ * + also joins strings and lists, * also repeats them, % also formats. A markup string joined with a plain one escapes
+ * the plain one, as Python's Markup does.
  */
 #include <math.h>
 
@@ -28,8 +28,7 @@ static struct value integer_power(struct jinja_run *r, int64_t a, int64_t b)
 {
     int64_t result = 1;
     if (b < 0)
-        return a ? value_float(pow((double)a, (double)b))
-                 : jinja_fail(r, "0.0 cannot be raised to a negative power");
+        return a ? value_float(pow((double)a, (double)b)) : jinja_fail(r, "0.0 cannot be raised to a negative power");
     for (; b > 0; b >>= 1) {
         if (b & 1 && !num_mul(result, a, &result))
             return overflow(r);

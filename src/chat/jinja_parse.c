@@ -1,8 +1,6 @@
 /* Statements, and jinja_parse. Contracts in jinja.h and jinja_parse.h. */
 #include "chat/jinja_parse.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "chat/jinja.h"
@@ -13,113 +11,7 @@
 
 static struct node *parse_body(struct parser *p, const char *const *end);
 
-/* --- the parser's small change -------------------------------------------------------------------------------------------- */
-
-static void stop(struct parser *p, int status)
-{
-    p->status = status;
-    while (p->t->type != TOKEN_EOF)
-        p->t++;
-}
-
-int parse_fault(struct parser *p, const struct token *at, const char *fmt, ...)
-{
-    char    why[512];
-    va_list ap;
-    if (p->status)
-        return p->status;
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-    stop(p, error_set(p->e, ERR_FORMAT, NULL, "%s:%u:%u: %s", p->j->name, (unsigned)at->line, (unsigned)at->column, why));
-    return p->status;
-}
-
-void *parse_alloc(struct parser *p, size_t size)
-{
-    void *v = p->status ? NULL : arena_calloc(&p->j->arena, 1, size);
-    if (!v && !p->status)
-        stop(p, error_nomem(p->e, p->j->name));
-    return v;
-}
-
-struct node *parse_node(struct parser *p, enum node_kind kind, const struct token *at)
-{
-    struct node *n = parse_alloc(p, sizeof *n);
-    if (n) {
-        n->kind = (uint8_t)kind;
-        n->line = at->line;
-        n->column = at->column;
-    }
-    return n;
-}
-
-bool parse_enter(struct parser *p)
-{
-    if (p->status)
-        return false;
-    if (p->depth == PARSE_DEPTH_MAX) {
-        stop(p, error_set(p->e, ERR_LIMIT, NULL, "%s:%u:%u: nested deeper than the limit of %d levels", p->j->name,
-                          (unsigned)p->t->line, (unsigned)p->t->column, PARSE_DEPTH_MAX));
-        return false;
-    }
-    p->depth++;
-    return true;
-}
-
-void parse_leave(struct parser *p)
-{
-    p->depth--;
-}
-
-bool parse_at(const struct parser *p, enum token_type type)
-{
-    return p->t->type == type;
-}
-
-bool parse_at_word(const struct parser *p, const char *word)
-{
-    return p->t->type == TOKEN_NAME && str_is(p->t->text, word);
-}
-
-bool parse_skip(struct parser *p, enum token_type type)
-{
-    bool yes = parse_at(p, type) && type != TOKEN_EOF;
-    p->t += yes;
-    return yes;
-}
-
-bool parse_skip_word(struct parser *p, const char *word)
-{
-    bool yes = parse_at_word(p, word);
-    p->t += yes;
-    return yes;
-}
-
-bool parse_expect(struct parser *p, enum token_type type)
-{
-    struct token wanted = {.type = type};
-    if (parse_skip(p, type))
-        return true;
-    parse_fault(p, p->t, "expected '%s', got '%s'", jinja_token_name(&wanted), jinja_token_name(p->t));
-    return false;
-}
-
-bool parse_name(struct parser *p, struct str *name)
-{
-    *name = p->t->text;
-    return parse_expect(p, TOKEN_NAME);
-}
-
-static bool expect_word(struct parser *p, const char *word)
-{
-    if (parse_skip_word(p, word))
-        return true;
-    parse_fault(p, p->t, "expected '%s', got '%s'", word, jinja_token_name(p->t));
-    return false;
-}
-
-/* --- targets ------------------------------------------------------------------------------------------------------------ */
+/* --- targets ----------------------------------------------------------------------------------------------------- */
 
 static void check_target(struct parser *p, const struct node *n, const struct token *at)
 {
@@ -137,7 +29,7 @@ static void check_target(struct parser *p, const struct node *n, const struct to
 static struct node *parse_target(struct parser *p, bool namespaces, const char *end)
 {
     const struct token *at = p->t;
-    struct node *n = parse_tuple(p, (struct tuple_rule){.simple = true, .namespaces = namespaces, .end = end});
+    struct node        *n = parse_tuple(p, (struct tuple_rule){.simple = true, .namespaces = namespaces, .end = end});
     check_target(p, n, at);
     return n;
 }
@@ -155,10 +47,10 @@ static struct str parse_store_name(struct parser *p)
     return name;
 }
 
-/* --- statements --------------------------------------------------------------------------------------------------------- */
+/* --- statements -------------------------------------------------------------------------------------------------- */
 
-/* What a body that runs as a function of its own (for, macro, call, with, filter and set blocks) changes around it: unknown
- * filters inside cannot be excused by an `if` further out. */
+/* What a body that runs as a function of its own (for, macro, call, with, filter and set blocks) changes around it:
+ * unknown filters inside cannot be excused by an `if` further out. */
 static struct node *parse_inner(struct parser *p, const char *const *end)
 {
     const struct node *unknown = p->unknown;
@@ -176,7 +68,7 @@ static struct node *parse_inner(struct parser *p, const char *const *end)
 static void parse_for(struct parser *p, struct node *n)
 {
     n->target = parse_target(p, false, "in");
-    expect_word(p, "in");
+    parse_expect_word(p, "in");
     n->a = parse_tuple(p, (struct tuple_rule){.no_choice = true, .end = "recursive"});
     if (parse_skip_word(p, "if"))
         n->test = parse_expression(p);
@@ -186,7 +78,7 @@ static void parse_for(struct parser *p, struct node *n)
     p->loops--;
     if (parse_skip_word(p, "else"))
         n->otherwise = parse_inner(p, END("endfor"));
-    expect_word(p, "endfor");
+    parse_expect_word(p, "endfor");
 }
 
 static void parse_if(struct parser *p, struct node *n)
@@ -208,7 +100,7 @@ static void parse_if(struct parser *p, struct node *n)
         if (!last && !parse_skip_word(p, "elif"))
             break;
     }
-    expect_word(p, "endif");
+    parse_expect_word(p, "endif");
     p->unknown = unknown;
 }
 
@@ -222,7 +114,7 @@ static void parse_set(struct parser *p, struct node *n)
     n->kind = NODE_SET_BLOCK;
     n->a = parse_filter_chain(p, NULL, false);
     n->body = parse_inner(p, END("endset"));
-    expect_word(p, "endset");
+    parse_expect_word(p, "endset");
 }
 
 static struct param *parse_signature(struct parser *p)
@@ -249,7 +141,8 @@ static struct param *parse_signature(struct parser *p)
     return first;
 }
 
-/* The body of a macro or call block: loops around it do not reach in, special names are noted for it and those around. */
+/* The body of a macro or call block: loops around it do not reach in, special names are noted for it and those around.
+ */
 static void parse_function(struct parser *p, struct node *n, const char *end)
 {
     int     loops = p->loops;
@@ -260,7 +153,7 @@ static void parse_function(struct parser *p, struct node *n, const char *end)
     n->uses = p->uses;
     p->uses |= uses;
     p->loops = loops;
-    expect_word(p, end);
+    parse_expect_word(p, end);
 }
 
 static void parse_macro(struct parser *p, struct node *n)
@@ -285,7 +178,7 @@ static void parse_filter_block(struct parser *p, struct node *n)
 {
     n->a = parse_filter_chain(p, NULL, true);
     n->body = parse_inner(p, END("endfilter"));
-    expect_word(p, "endfilter");
+    parse_expect_word(p, "endfilter");
 }
 
 static void parse_with(struct parser *p, struct node *n)
@@ -304,7 +197,7 @@ static void parse_with(struct parser *p, struct node *n)
         end = &q->next;
     }
     n->body = parse_inner(p, END("endwith"));
-    expect_word(p, "endwith");
+    parse_expect_word(p, "endwith");
 }
 
 static void parse_block(struct parser *p, struct node *n)
@@ -322,7 +215,7 @@ static void parse_block(struct parser *p, struct node *n)
     p->loops = 0;
     n->body = parse_inner(p, END("endblock"));
     p->loops = loops;
-    expect_word(p, "endblock");
+    parse_expect_word(p, "endblock");
     if (parse_at(p, TOKEN_NAME) && str_eq(p->t->text, n->name))
         p->t++;
 }
@@ -331,7 +224,7 @@ static void parse_autoescape(struct parser *p, struct node *n)
 {
     n->a = parse_expression(p);
     n->body = parse_inner(p, END("endautoescape"));
-    expect_word(p, "endautoescape");
+    parse_expect_word(p, "endautoescape");
 }
 
 /* Offsets of generated text matter only to training: the body is all. */
@@ -440,8 +333,8 @@ static struct node *parse_text(struct parser *p)
     return n;
 }
 
-/* The rest of the opening tag (its end mark) and statements up to a tag whose word is in `end`, where the cursor stops; up
- * to the end of the template when `end` is NULL. */
+/* The rest of the opening tag (its end mark) and statements up to a tag whose word is in `end`, where the cursor stops;
+ * up to the end of the template when `end` is NULL. */
 static struct node *parse_body(struct parser *p, const char *const *end)
 {
     struct node *first = NULL, **tail = &first;

@@ -30,7 +30,7 @@ void jinja_put_float(struct buf *b, double d)
     buf_printf(b, "%.*f", MAX(precision - exponent, 1), d);
 }
 
-/* --- repr --------------------------------------------------------------------------------------------------------------- */
+/* --- repr -------------------------------------------------------------------------------------------------------- */
 
 static void put_repr_str(struct buf *b, struct str s)
 {
@@ -197,7 +197,7 @@ struct str jinja_escaped(struct jinja_run *r, struct value v)
     return jinja_take(r, &b).u.s;
 }
 
-/* --- JSON --------------------------------------------------------------------------------------------------------------- */
+/* --- JSON -------------------------------------------------------------------------------------------------------- */
 
 static void put_json_str(struct jinja_run *r, struct buf *b, struct str s, bool ascii)
 {

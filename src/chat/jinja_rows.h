@@ -27,15 +27,15 @@ struct jinja_call {
     struct value             arg[JINJA_PARAMS_MAX];
 };
 
-/* self: the filtered or tested value, or the method's object; absent for globals. On a fault it calls jinja_fail and its
- * result is ignored. A test returns a boolean. */
+/* self: the filtered or tested value, or the method's object; absent for globals. On a fault it calls jinja_fail and
+ * its result is ignored. A test returns a boolean. */
 typedef struct value (*jinja_fn)(struct jinja_run *r, struct value self, const struct jinja_call *c);
 
 struct jinja_row {
     const char *name;
     const char *params; /* "a b? c?": names in order, ? may be missing; "*": the function reads c->args itself */
     jinja_fn    fn;     /* NULL: a method that the sandbox refuses */
-    bool        lazy;   /* as Python's generators: the call gives an iterator, and fn makes its list when that is walked */
+    bool lazy; /* as Python's generators: the call gives an iterator, and fn makes its list when that is walked */
 };
 
 /* NULL when there is none of that name. */

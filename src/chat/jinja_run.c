@@ -15,7 +15,8 @@ static struct value fail(struct jinja_run *r, int code, const char *why)
 {
     const struct node *at = r->at;
     if (!r->status && at)
-        r->status = error_set(r->e, code, NULL, "%s:%u:%u: %s", r->j->name, (unsigned)at->line, (unsigned)at->column, why);
+        r->status =
+            error_set(r->e, code, NULL, "%s:%u:%u: %s", r->j->name, (unsigned)at->line, (unsigned)at->column, why);
     else if (!r->status)
         r->status = error_set(r->e, code, NULL, "%s: %s", r->j->name, why);
     return value_none();
@@ -97,7 +98,7 @@ void *jinja_alloc(struct jinja_run *r, size_t size)
     return p;
 }
 
-/* --- scopes ------------------------------------------------------------------------------------------------------------- */
+/* --- scopes ------------------------------------------------------------------------------------------------------ */
 
 struct scope *jinja_scope(struct jinja_run *r, struct scope *outer)
 {
@@ -188,7 +189,7 @@ struct value jinja_lookup(struct jinja_run *r, struct scope *s, struct str name)
     return (struct value){.type = VALUE_FUNCTION, .u.function = f};
 }
 
-/* --- output ------------------------------------------------------------------------------------------------------------- */
+/* --- output ------------------------------------------------------------------------------------------------------ */
 
 void jinja_write(struct jinja_run *r, struct str s)
 {
@@ -251,8 +252,9 @@ int jinja_render(const struct jinja *j, const json_t *vars, int64_t now, const s
     if (!r.status) {
         buf_put(out, text.p, text.n);
         if (out->failed)
-            r.status = out->full ? error_set(e, ERR_LIMIT, NULL, "%s: the result is longer than %zu bytes", j->name, out->max)
-                                 : error_nomem(e, j->name);
+            r.status = out->full
+                           ? error_set(e, ERR_LIMIT, NULL, "%s: the result is longer than %zu bytes", j->name, out->max)
+                           : error_nomem(e, j->name);
     }
     buf_deinit(&text);
     arena_deinit(&r.arena);

@@ -1,7 +1,7 @@
 /* One rendering: its state, its limits, and what filters, tests, methods and the evaluator share.
  *
- * A fault is sticky: jinja_fail sets r->status once, later calls keep the first. Functions then return any value; whoever
- * loops checks r->status. Values are made in r->arena, which the rendering frees as a whole.
+ * A fault is sticky: jinja_fail sets r->status once, later calls keep the first. Functions then return any value;
+ * whoever loops checks r->status. Values are made in r->arena, which the rendering frees as a whole.
  */
 #ifndef MLXCEL_CHAT_JINJA_RUN_H
 #define MLXCEL_CHAT_JINJA_RUN_H
@@ -13,8 +13,8 @@
 #include "chat/jinja_lex.h"
 #include "chat/jinja_rows.h"
 
-/* Names of one scope. Inner scopes read outer names; assignments stay in the innermost. A macro keeps the scope that it was
- * defined in and those around it; others are used again when they end, so that long loops take no memory. */
+/* Names of one scope. Inner scopes read outer names; assignments stay in the innermost. A macro keeps the scope that it
+ * was defined in and those around it; others are used again when they end, so that long loops take no memory. */
 struct binding {
     struct binding *next;
     struct str      name;
@@ -42,7 +42,7 @@ struct loop {
     struct scope      *scope; /* around the loop, for loop(...) */
     struct list       *items;
     size_t             at;
-    int                depth; /* of recursion, from 0 */
+    int                depth;   /* of recursion, from 0 */
     struct value       changed; /* arguments of the last changed(...), a tuple */
 };
 
@@ -50,7 +50,7 @@ struct jinja_run {
     const struct jinja *j;
     struct jinja_limits limits;
     struct arena        arena;
-    struct buf         *out;      /* where output goes now: the result or a capture */
+    struct buf         *out; /* where output goes now: the result or a capture */
     struct buf         *result;
     size_t              captured; /* bytes ever written into captures, counted as memory */
     long                steps;
@@ -68,7 +68,7 @@ struct jinja_run {
     struct error       *e;
 };
 
-/* --- faults and limits (jinja_run.c) --- */
+/* --- faults and limits (jinja_run.c) ----------------------------------------------------------------------------- */
 /* Sets ERR_INVALID with the template's name and place before the sentence. */
 struct value jinja_fail(struct jinja_run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 struct value jinja_fail_limit(struct jinja_run *r, const char *what);
@@ -79,7 +79,7 @@ bool         jinja_enter(struct jinja_run *r);           /* one level of recursi
 void         jinja_leave(struct jinja_run *r);
 void        *jinja_alloc(struct jinja_run *r, size_t size); /* NULL is a fault already set */
 
-/* --- building values (jinja_build.c) --- */
+/* --- building values (jinja_build.c) ----------------------------------------------------------------------------- */
 struct value jinja_undefined(struct jinja_run *r, struct value name, uint8_t owner);
 struct value jinja_undefined_hint(struct jinja_run *r, struct str hint);
 /* "'x' is undefined" or "'dict object' has no attribute 'x'": a fault. */
@@ -93,7 +93,8 @@ struct value jinja_iterator(struct jinja_run *r, struct list *list);
 struct dict *jinja_dict(struct jinja_run *r);
 /* False on a fault (unhashable key). A known key keeps its place. */
 bool          jinja_dict_set(struct jinja_run *r, struct dict *d, struct value key, struct value v);
-struct value *jinja_dict_get(struct jinja_run *r, const struct dict *d, struct value key); /* NULL: not there, or fault */
+struct value *jinja_dict_get(struct jinja_run *r, const struct dict *d,
+                             struct value key); /* NULL: not there, or fault */
 struct value *jinja_dict_text(struct jinja_run *r, const struct dict *d, struct str key);
 struct list  *jinja_pairs(struct jinja_run *r, const struct dict *d); /* its (key, value) tuples */
 struct value  jinja_from_json(struct jinja_run *r, const json_t *json);
@@ -103,15 +104,15 @@ struct builder {
     struct list *list;
     size_t       cap;
 };
-bool builder_add(struct jinja_run *r, struct builder *b, struct value v);
+bool         builder_add(struct jinja_run *r, struct builder *b, struct value v);
 struct list *builder_list(struct jinja_run *r, struct builder *b); /* never NULL without a fault */
 
-/* --- text of values (jinja_print.c) --- */
+/* --- text of values (jinja_print.c) ------------------------------------------------------------------------------ */
 void         jinja_put_str(struct jinja_run *r, struct buf *b, struct value v);  /* str(v) */
 void         jinja_put_repr(struct jinja_run *r, struct buf *b, struct value v); /* repr(v) */
 void         jinja_put_escaped(struct buf *b, struct str s);                     /* HTML */
 void         jinja_put_float(struct buf *b, double d);                           /* repr */
-struct value jinja_str(struct jinja_run *r, struct value v); /* str(v) as a value; markup stays markup */
+struct value jinja_str(struct jinja_run *r, struct value v);  /* str(v) as a value; markup stays markup */
 struct str   jinja_text(struct jinja_run *r, struct value v); /* the same as bytes */
 struct str   jinja_escaped(struct jinja_run *r, struct value v);
 /* str.replace; count < 0: all */
@@ -123,21 +124,21 @@ struct json_style {
 };
 void jinja_put_json(struct jinja_run *r, struct buf *b, struct value v, const struct json_style *style);
 
-/* --- operators (jinja_ops.c, jinja_compare.c, jinja_format.c) --- */
+/* --- operators (jinja_ops.c, jinja_compare.c, jinja_format.c) ---------------------------------------------------- */
 struct value jinja_arithmetic(struct jinja_run *r, enum token_type op, struct value a, struct value b);
 bool         jinja_equal(struct jinja_run *r, struct value a, struct value b);
 /* -1, 0, 1; a fault when Python's < would raise. */
-int          jinja_order(struct jinja_run *r, struct value a, struct value b, const char *op);
-bool         jinja_compare(struct jinja_run *r, enum token_type op, struct value a, struct value b);
-bool         jinja_contains(struct jinja_run *r, struct value container, struct value item);
+int  jinja_order(struct jinja_run *r, struct value a, struct value b, const char *op);
+bool jinja_compare(struct jinja_run *r, enum token_type op, struct value a, struct value b);
+bool jinja_contains(struct jinja_run *r, struct value container, struct value item);
 typedef int (*jinja_order_fn)(struct jinja_run *r, const struct value *a, const struct value *b, void *ctx);
 /* Stable. Items are `width` values each, ordered by fn. */
-void         jinja_sort(struct jinja_run *r, struct value *v, size_t n, size_t width, jinja_order_fn fn, void *ctx);
+void jinja_sort(struct jinja_run *r, struct value *v, size_t n, size_t width, jinja_order_fn fn, void *ctx);
 /* "%s" % v, and str.format. */
 struct value jinja_percent(struct jinja_run *r, struct value format, struct value v);
 struct value jinja_format(struct jinja_run *r, struct value format, const struct jinja_args *args);
 
-/* --- access (jinja_access.c) --- */
+/* --- access (jinja_access.c) ------------------------------------------------------------------------------------- */
 struct value jinja_attribute(struct jinja_run *r, struct value object, struct str name); /* a.name */
 struct value jinja_item(struct jinja_run *r, struct value object, struct value index);   /* a[index] */
 struct value jinja_slice(struct jinja_run *r, struct value object, struct value from, struct value to,
@@ -148,7 +149,7 @@ struct value jinja_path(struct jinja_run *r, struct value object, struct value p
 struct list *jinja_items(struct jinja_run *r, struct value v);
 bool         jinja_length(struct value v, size_t *n); /* len(v); false when it has none */
 
-/* --- calls (jinja_call.c) --- */
+/* --- calls (jinja_call.c) ---------------------------------------------------------------------------------------- */
 struct value jinja_call_row(struct jinja_run *r, const struct jinja_row *row, struct value self,
                             const struct jinja_args *args);
 struct value jinja_call_value(struct jinja_run *r, struct value callee, const struct jinja_args *args);
@@ -158,7 +159,7 @@ int64_t jinja_arg_int(struct jinja_run *r, struct value v, int64_t fallback);
 /* A string argument, or `fallback` when absent; a fault for other types. */
 struct str jinja_arg_str(struct jinja_run *r, struct value v, struct str fallback);
 
-/* --- evaluation (jinja_eval.c, jinja_exec.c) --- */
+/* --- evaluation (jinja_eval.c, jinja_exec.c) --------------------------------------------------------------------- */
 struct value  jinja_eval(struct jinja_run *r, struct scope *s, const struct node *n);
 bool          jinja_eval_args(struct jinja_run *r, struct scope *s, const struct arg *arg, struct jinja_args *out);
 struct scope *jinja_scope(struct jinja_run *r, struct scope *outer); /* NULL is a fault */

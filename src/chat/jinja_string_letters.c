@@ -4,7 +4,7 @@
 #include "chat/jinja_run.h"
 #include "chat/jinja_text.h"
 
-/* --- tests ------------------------------------------------------------------------------------------------------------------ */
+/* --- tests ------------------------------------------------------------------------------------------------------- */
 
 static struct value every(struct jinja_run *r, struct str s, bool (*test)(uint32_t), bool empty)
 {
@@ -90,7 +90,9 @@ struct value string_istitle(struct jinja_run *r, struct value self, const struct
     return value_bool(some);
 }
 
-/* --- case ------------------------------------------------------------------------------------------------------------------- */
+/* --- case
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Every character by `pick`, which also sees whether a cased one stands before. */
 static struct value map_case(struct jinja_run *r, struct value self, enum text_case (*pick)(uint32_t cp, bool inside))
@@ -149,7 +151,7 @@ struct value string_casefold(struct jinja_run *r, struct value self, const struc
     return r->status ? v : jinja_replace(r, v.u.s, STR("\xc3\x9f"), STR("ss"), -1);
 }
 
-/* --- padding ---------------------------------------------------------------------------------------------------------------- */
+/* --- padding ----------------------------------------------------------------------------------------------------- */
 
 static void put_fill(struct jinja_run *r, struct buf *b, struct str fill, int64_t n)
 {

@@ -8,7 +8,7 @@
 
 #define METHOD(name) static struct value name(struct jinja_run *r, struct value self, const struct jinja_call *c)
 
-/* --- strip ------------------------------------------------------------------------------------------------------------------ */
+/* --- strip ------------------------------------------------------------------------------------------------------- */
 
 static struct value strip(struct jinja_run *r, struct value self, const struct jinja_call *c, enum text_side sides)
 {
@@ -51,10 +51,10 @@ static bool spend_search(struct jinja_run *r, struct str s, struct str needle)
     return jinja_spend(r, (s.n / 64 + 1) * (needle.n / 64 + 1));
 }
 
-/* --- search ----------------------------------------------------------------------------------------------------------------- */
+/* --- search ------------------------------------------------------------------------------------------------------ */
 
-/* The part [start, end) that find, count, startswith, ... look at; *first: its first code point's index. False: the start
- * lies beyond the end of the string. */
+/* The part [start, end) that find, count, startswith, ... look at; *first: its first code point's index. False: the
+ * start lies beyond the end of the string. */
 static bool window(struct jinja_run *r, struct str s, struct value start, struct value end, struct str *part,
                    int64_t *first)
 {
@@ -155,7 +155,7 @@ METHOD(replace)
     return v;
 }
 
-/* --- split ------------------------------------------------------------------------------------------------------------------ */
+/* --- split ------------------------------------------------------------------------------------------------------- */
 
 static bool add_part(struct jinja_run *r, struct builder *parts, struct value self, struct str part)
 {

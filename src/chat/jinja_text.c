@@ -1,5 +1,5 @@
-/* Unicode facts come from utf8proc (simple case mappings, categories); the mappings to several characters, which utf8proc
- * does not have, stand in casing.def. Contracts in jinja_text.h. */
+/* Unicode facts come from utf8proc (simple case mappings, categories); the mappings to several characters, which
+ * utf8proc does not have, stand in casing.def. Contracts in jinja_text.h. */
 #include "chat/jinja_text.h"
 
 #include <utf8proc.h>
@@ -144,7 +144,8 @@ bool text_is_name(uint32_t cp, bool first)
     }
 }
 
-/* --- case ----------------------------------------------------------------------------------------------------------- */
+/* --- case -----------------------------------------------------------------------------------------------------------
+ */
 
 struct casing {
     uint32_t from, to[3];
@@ -212,7 +213,8 @@ void text_put_case(struct buf *b, uint32_t cp, enum text_case to)
         text_put(b, c->to[i]);
 }
 
-/* --- search --------------------------------------------------------------------------------------------------------- */
+/* --- search ---------------------------------------------------------------------------------------------------------
+ */
 
 static bool in_set(uint32_t cp, const struct str *chars)
 {

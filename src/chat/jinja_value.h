@@ -1,8 +1,8 @@
 /* The values that a template computes with: Python's types as far as chat templates can tell them apart.
  *
  * Values are small, passed by copy, and never change once built (namespaces, iterators, cyclers and the loop variable
- * excepted), so lists and strings are shared freely. Everything they point to lies in the arena of one rendering, in the
- * parsed template or in the caller's JSON. Strings are UTF-8; indices count code points, as in Python.
+ * excepted), so lists and strings are shared freely. Everything they point to lies in the arena of one rendering, in
+ * the parsed template or in the caller's JSON. Strings are UTF-8; indices count code points, as in Python.
  */
 #ifndef MLXCEL_CHAT_JINJA_VALUE_H
 #define MLXCEL_CHAT_JINJA_VALUE_H
@@ -40,29 +40,29 @@ struct value {
     uint8_t type; /* enum value_type */
     bool    markup;
     union {
-        bool              b;
-        int64_t           i;
-        double            d;
-        struct str        s;
-        struct undefined *undefined;
-        struct list      *list;
-        struct dict      *dict;
-        struct iterator  *iterator;
-        struct range     *range;
-        struct function  *function;
-        struct macro     *macro;
+        bool               b;
+        int64_t            i;
+        double             d;
+        struct str         s;
+        struct undefined  *undefined;
+        struct list       *list;
+        struct dict       *dict;
+        struct iterator   *iterator;
+        struct range      *range;
+        struct function   *function;
+        struct macro      *macro;
         const struct node *block;
-        struct loop      *loop;
-        struct cycler    *cycler;
-        struct joiner    *joiner;
+        struct loop       *loop;
+        struct cycler     *cycler;
+        struct joiner     *joiner;
     } u;
 };
 
 /* Why a value is undefined, for the message should it be used. */
 struct undefined {
-    struct str    hint;  /* the whole message, if not empty */
-    struct value  name;  /* of the variable, attribute (string) or element */
-    uint8_t       owner; /* enum value_type of the object that lacks it; VALUE_ABSENT: a variable */
+    struct str   hint;  /* the whole message, if not empty */
+    struct value name;  /* of the variable, attribute (string) or element */
+    uint8_t      owner; /* enum value_type of the object that lacks it; VALUE_ABSENT: a variable */
 };
 
 struct list {
@@ -152,8 +152,8 @@ const char *value_owner_name(uint8_t type);
 /* bool(v) */
 bool value_truth(struct value v);
 /* Booleans count as integers, as in Python. */
-bool value_is_number(struct value v);
-bool value_is_integral(struct value v);
+bool    value_is_number(struct value v);
+bool    value_is_integral(struct value v);
 int64_t value_integral(struct value v); /* of a boolean or integer */
 double  value_number(struct value v);   /* of a boolean, integer or float */
 /* Strings compare equal whether markup or not. Only for scalars and strings; containers go through jinja_equal. */

@@ -1,9 +1,9 @@
 /* Rendering a request; contracts in template.h.
  *
- * continue_final_message: a mark is put behind the last message's content, and the text is cut where the mark comes out.
- * That finds the place whatever the template adds after the content. Where the template strips its content the blank at
- * the mark's end is gone, too, and then the white space before it is stripped, as the template would have done without
- * the mark.
+ * continue_final_message: a mark is put behind the last message's content, and the text is cut where the mark comes
+ * out. That finds the place whatever the template adds after the content. Where the template strips its content the
+ * blank at the mark's end is gone, too, and then the white space before it is stripped, as the template would have done
+ * without the mark.
  */
 #include "chat/template.h"
 
@@ -24,9 +24,8 @@ static int check_objects(const json_t *request, const char *key, bool needed, st
         return 0;
     if (!json_is_array(list))
         return error_set(e, ERR_INVALID, key, "%s: a list of objects is needed", key);
-    json_array_foreach(list, i, item)
-        if (!json_is_object(item))
-            return error_set(e, ERR_INVALID, key, "%s[%zu]: an object is needed", key, i);
+    json_array_foreach(list, i, item) if (!json_is_object(item)) return error_set(
+        e, ERR_INVALID, key, "%s[%zu]: an object is needed", key, i);
     return 0;
 }
 
@@ -39,14 +38,15 @@ static int get_flag(const json_t *request, const char *key, bool *out, struct er
     return 0;
 }
 
-int template_render(const struct chat_template *t, const json_t *request, int64_t now, const struct jinja_limits *limits,
-                    struct buf *out, struct error *e)
+int template_render(const struct chat_template *t, const json_t *request, int64_t now,
+                    const struct jinja_limits *limits, struct buf *out, struct error *e)
 {
     json_t             *vars = json_copy(t->special);
     const json_t       *tools = json_object_get(request, "tools");
     const struct jinja *j = t->tool_use && tools && !json_is_null(tools) ? t->tool_use : t->main;
     int                 rc;
-    if (!vars || json_object_set_new(vars, "tools", json_null()) || json_object_set_new(vars, "documents", json_null()) ||
+    if (!vars || json_object_set_new(vars, "tools", json_null()) ||
+        json_object_set_new(vars, "documents", json_null()) ||
         json_object_set_new(vars, "add_generation_prompt", json_false()) ||
         json_object_update(vars, (json_t *)request)) /* only counts references */
         rc = error_nomem(e, "the template's variables");
@@ -58,9 +58,10 @@ int template_render(const struct chat_template *t, const json_t *request, int64_
     return rc;
 }
 
-/* --- continuing the last message -------------------------------------------------------------------------------------------- */
+/* --- continuing the last message --------------------------------------------------------------------------------- */
 
-/* The text that the mark goes behind: the content, or the last part's that has some. *holder[*key] is where it stands. */
+/* The text that the mark goes behind: the content, or the last part's that has some. *holder[*key] is where it stands.
+ */
 static const json_t *final_text(json_t *message, json_t **holder, const char **key)
 {
     json_t *content = json_object_get(message, "content");
@@ -114,8 +115,9 @@ static int cut_at_mark(struct buf *out, size_t start, struct str content, struct
     struct str text = {buf_cstr(out) + start, out->n - start};
     long       at = text_rfind(text, text_strip(MARK, NULL, TEXT_RIGHT));
     if (at < 0 || text_find(text, text_strip(content, NULL, TEXT_BOTH)) < 0)
-        return error_set(e, ERR_INVALID, "continue_final_message",
-                         "continue_final_message is set but the chat template does not show the final message as it is");
+        return error_set(
+            e, ERR_INVALID, "continue_final_message",
+            "continue_final_message is set but the chat template does not show the final message as it is");
     bool kept = text_starts(text_slice(text, (size_t)at, text.n), MARK);
     text.n = (size_t)at;
     cut(out, start + (kept ? text : text_strip(text, NULL, TEXT_RIGHT)).n);

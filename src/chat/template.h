@@ -1,8 +1,8 @@
 /* Chat templates: from messages to the text that the model reads, as transformers' apply_chat_template makes it.
  *
- * A template is found and parsed once per model and may then be rendered by any thread. Rendering changes nothing about the
- * messages; chat_template_adapt, which the chat routes and `run` call before, is what bends a client's messages to what the
- * template can read.
+ * A template is found and parsed once per model and may then be rendered by any thread. Rendering changes nothing about
+ * the messages; chat_template_adapt, which the chat routes and `run` call before, is what bends a client's messages to
+ * what the template can read.
  */
 #ifndef MLXCEL_CHAT_TEMPLATE_H
 #define MLXCEL_CHAT_TEMPLATE_H
@@ -16,27 +16,27 @@
 struct chat_template;
 
 /* The template of a model directory: chat_template.jinja (with additional_chat_templates/tool_use.jinja), else
- * chat_template.json, else tokenizer_config.json, whose chat_template is a string or a list of {name, template} with one
- * named "default"; one named "tool_use" serves requests that have tools. The texts of special tokens (bos_token, ...) come
- * from tokenizer_config.json, else special_tokens_map.json. No other file is read.
- * ERR_NOT_FOUND names where it looked; ERR_FORMAT, ERR_LIMIT, ERR_IO, ERR_NOMEM. */
+ * chat_template.json, else tokenizer_config.json, whose chat_template is a string or a list of {name, template} with
+ * one named "default"; one named "tool_use" serves requests that have tools. The texts of special tokens (bos_token,
+ * ...) come from tokenizer_config.json, else special_tokens_map.json. No other file is read. ERR_NOT_FOUND names where
+ * it looked; ERR_FORMAT, ERR_LIMIT, ERR_IO, ERR_NOMEM. */
 int chat_template_load(struct chat_template **out, const char *dir, struct error *e);
 /* The same from a template's text; no special tokens are known then. `name` is for messages. */
 int  chat_template_from_source(struct chat_template **out, struct str source, const char *name, struct error *e);
 void chat_template_free(struct chat_template *t); /* NULL is fine */
 
 /* request: {"messages": [...], "tools": [...], "documents": [...], "add_generation_prompt": false,
- * "continue_final_message": false, any other key: a variable of the template}; borrowed, unchanged. tools and documents that
- * are missing are None. continue_final_message ends the text right behind the last message's content.
- * now: the Unix time that strftime_now shows. Appends to out. ERR_INVALID names the field; otherwise as jinja_render. */
+ * "continue_final_message": false, any other key: a variable of the template}; borrowed, unchanged. tools and documents
+ * that are missing are None. continue_final_message ends the text right behind the last message's content. now: the
+ * Unix time that strftime_now shows. Appends to out. ERR_INVALID names the field; otherwise as jinja_render. */
 int chat_template_render(const struct chat_template *t, const json_t *request, int64_t now, struct buf *out,
                          struct error *e);
 
-/* Changes request's messages to what the template reads, found by trying it when it was loaded: the role developer becomes
- * system; content that is null or missing becomes "" (null beside tool calls where the template asks for it); a list of text parts becomes one string, lines joined, or a string a
- * list of one part; tool-call arguments become an object or a JSON string; a template without system messages gets them
- * put before the next user message. ERR_INVALID names the field (arguments that are not JSON, parts that are not text where
- * the template takes only text). */
+/* Changes request's messages to what the template reads, found by trying it when it was loaded: the role developer
+ * becomes system; content that is null or missing becomes "" (null beside tool calls where the template asks for it); a
+ * list of text parts becomes one string, lines joined, or a string a list of one part; tool-call arguments become an
+ * object or a JSON string; a template without system messages gets them put before the next user message. ERR_INVALID
+ * names the field (arguments that are not JSON, parts that are not text where the template takes only text). */
 int chat_template_adapt(const struct chat_template *t, json_t *request, struct error *e);
 
 #endif

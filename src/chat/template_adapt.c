@@ -1,8 +1,8 @@
 /* Bending a client's messages to what a template reads. Contracts in template.h and template_int.h.
  *
- * Templates differ in what they take: content as a string or as a list of parts, tool-call arguments as an object or as the
- * JSON string of the OpenAI API, system messages or none. Which one is found by rendering small conversations with a needle
- * in the place in question (the idea is llama.cpp's) and looking whether it comes out whole.
+ * Templates differ in what they take: content as a string or as a list of parts, tool-call arguments as an object or as
+ * the JSON string of the OpenAI API, system messages or none. Which one is found by rendering small conversations with
+ * a needle in the place in question (the idea is llama.cpp's) and looking whether it comes out whole.
  */
 #include <stdlib.h>
 
@@ -11,7 +11,9 @@
 
 #define NEEDLE "needle7Q"
 
-/* --- probes ------------------------------------------------------------------------------------------------------------------- */
+/* --- probes
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 /* A template from a file alone has no special tokens, but may need them. */
 static bool add_tokens(const struct chat_template *t, json_t *request)
@@ -31,7 +33,8 @@ static bool shows(const struct chat_template *t, const char *request, const char
     struct buf                       out;
     bool                             yes;
     buf_init(&out, limits.output);
-    yes = json && add_tokens(t, json) && !template_render(t, json, 0, &limits, &out, NULL) && strstr(buf_cstr(&out), wanted);
+    yes = json && add_tokens(t, json) && !template_render(t, json, 0, &limits, &out, NULL) &&
+          strstr(buf_cstr(&out), wanted);
     buf_deinit(&out);
     json_decref(json);
     return yes;
@@ -41,8 +44,8 @@ static bool shows(const struct chat_template *t, const char *request, const char
 #define CHAT(role, content) "{\"messages\":[{\"role\":" role ",\"content\":" content "}]}"
 #define SYSTEM_CHAT "{\"messages\":[{\"role\":\"system\",\"content\":\"" NEEDLE "\"}," USER "]}"
 #define CALL(content, arguments)                                                                                       \
-    "{\"messages\":[" USER ",{\"role\":\"assistant\",\"content\":" content ",\"tool_calls\":[{\"id\":\"call00001\","  \
-    "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":" arguments "}}]},{\"role\":\"tool\","         \
+    "{\"messages\":[" USER ",{\"role\":\"assistant\",\"content\":" content ",\"tool_calls\":[{\"id\":\"call00001\","   \
+    "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":" arguments "}}]},{\"role\":\"tool\","           \
     "\"content\":\"b\",\"name\":\"f\",\"tool_call_id\":\"call00001\"}," USER "]}"
 #define OBJECT "{\"" NEEDLE "\":\"x\"}"
 #define TEXT "\"{\\\"" NEEDLE "\\\":\\\"x\\\"}\""
@@ -67,13 +70,13 @@ void template_probe(struct chat_template *t)
     traits->system = !plain || shows(t, SYSTEM_CHAT, NEEDLE);
 }
 
-/* --- content ------------------------------------------------------------------------------------------------------------------ */
+/* --- content ----------------------------------------------------------------------------------------------------- */
 
 static bool is_text_part(const json_t *part)
 {
     const char *type = json_string_value(json_object_get(part, "type"));
-    return json_is_string(json_object_get(part, "text")) && (!type || !strcmp(type, "text") || !strcmp(type, "input_text") ||
-                                                             !strcmp(type, "output_text"));
+    return json_is_string(json_object_get(part, "text")) &&
+           (!type || !strcmp(type, "text") || !strcmp(type, "input_text") || !strcmp(type, "output_text"));
 }
 
 /* The texts of all parts, one a line. */
@@ -122,11 +125,11 @@ static int adapt_content(const struct template_traits *traits, json_t *message, 
     return 0;
 }
 
-/* --- tool calls --------------------------------------------------------------------------------------------------------------- */
+/* --- tool calls -------------------------------------------------------------------------------------------------- */
 
 static int adapt_call(const struct template_traits *traits, json_t *call, size_t at, struct error *e)
 {
-    json_t *function = json_object_get(call, "function"), *arguments, *changed = NULL;
+    json_t      *function = json_object_get(call, "function"), *arguments, *changed = NULL;
     json_error_t why;
     if (!json_is_object(function))
         function = call; /* some clients leave the wrapping out */
@@ -135,8 +138,8 @@ static int adapt_call(const struct template_traits *traits, json_t *call, size_t
         size_t n = json_string_length(arguments);
         changed = n ? json_loadb(json_string_value(arguments), n, JSON_ALLOW_NUL, &why) : json_object();
         if (!changed)
-            return error_set(e, ERR_INVALID, "messages", "messages[%zu].tool_calls: the arguments are not valid JSON: %s", at,
-                             why.text);
+            return error_set(e, ERR_INVALID, "messages",
+                             "messages[%zu].tool_calls: the arguments are not valid JSON: %s", at, why.text);
     } else if (json_is_object(arguments) && !traits->object_arguments) {
         char *text = json_dumps(arguments, JSON_PRESERVE_ORDER);
         changed = text ? json_string(text) : NULL;
@@ -158,13 +161,11 @@ static int adapt_message(const struct template_traits *traits, json_t *message, 
     if (json_is_null(calls))
         json_object_del(message, "tool_calls");
     else
-        json_array_foreach(calls, i, call)
-            if (!rc && json_is_object(call))
-                rc = adapt_call(traits, call, at, e);
+        json_array_foreach(calls, i, call) if (!rc && json_is_object(call)) rc = adapt_call(traits, call, at, e);
     return rc ? rc : adapt_content(traits, message, at, e);
 }
 
-/* --- system messages ---------------------------------------------------------------------------------------------------------- */
+/* --- system messages --------------------------------------------------------------------------------------------- */
 
 static bool has_role(const json_t *message, const char *role)
 {

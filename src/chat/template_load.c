@@ -86,7 +86,8 @@ static int parse_named(struct chat_template *t, const json_t *list, const char *
             return rc;
     }
     if (!t->main)
-        return error_set(e, ERR_FORMAT, NULL, "%s: chat_template has several templates, none of them named \"default\"", file);
+        return error_set(e, ERR_FORMAT, NULL, "%s: chat_template has several templates, none of them named \"default\"",
+                         file);
     return 0;
 }
 
@@ -102,7 +103,7 @@ static int parse_field(struct chat_template *t, const json_t *config, const char
     return error_set(e, ERR_FORMAT, "chat_template", "%s: chat_template: a string or a list is needed", file);
 }
 
-/* --- special tokens --------------------------------------------------------------------------------------------------------- */
+/* --- special tokens ---------------------------------------------------------------------------------------------- */
 
 /* A token's text: a string, or an object with one as its content. */
 static const json_t *token_text(const json_t *v)
@@ -128,9 +129,7 @@ static int add_tokens(json_t *special, json_t *config, struct error *e)
     int                      rc = 0;
     for (size_t i = 0; i < ARRAY_LEN(names) && !rc; i++)
         rc = add_token(special, names[i], json_object_get(config, names[i]), e);
-    json_object_foreach(extra, name, v)
-        if (!rc)
-            rc = add_token(special, name, v, e);
+    json_object_foreach(extra, name, v) if (!rc) rc = add_token(special, name, v, e);
     return rc;
 }
 
@@ -147,10 +146,11 @@ static int load_all(struct chat_template *t, const char *dir, json_t *config, js
     if (!rc && !t->main)
         rc = parse_field(t, config, "tokenizer_config.json", e);
     if (!rc && !t->main)
-        rc = error_set(e, ERR_NOT_FOUND, NULL,
-                       "%s has no chat template: there is no chat_template.jinja, and no chat_template in chat_template.json "
-                       "or tokenizer_config.json",
-                       dir);
+        rc = error_set(
+            e, ERR_NOT_FOUND, NULL,
+            "%s has no chat template: there is no chat_template.jinja, and no chat_template in chat_template.json "
+            "or tokenizer_config.json",
+            dir);
     return rc;
 }
 

@@ -1,5 +1,5 @@
-/* Chat templates: 37 published ones against jinja2 and transformers (tools/make_template_reference.py), finding a model's
- * template, continue_final_message, and the adapting of messages. */
+/* Chat templates: 37 published ones against jinja2 and transformers (tools/make_template_reference.py), finding a
+ * model's template, continue_final_message, and the adapting of messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "chat/template.h"
 #include "../support/tmp.h"
+#include "chat/template.h"
 
 static json_t *load_reference(void)
 {
@@ -71,7 +71,7 @@ static void test_reference(void **state)
     json_decref(reference);
 }
 
-/* --- small helpers --------------------------------------------------------------------------------------------------------- */
+/* --- small helpers ----------------------------------------------------------------------------------------------- */
 
 static void write_file(const char *dir, const char *name, const char *text)
 {
@@ -95,7 +95,8 @@ static void expect_text(const struct chat_template *t, const char *request, cons
     json_decref(json);
 }
 
-static void expect_fault(const struct chat_template *t, const char *request, int code, const char *param, const char *want)
+static void expect_fault(const struct chat_template *t, const char *request, int code, const char *param,
+                         const char *want)
 {
     json_t      *json = json_loads(request, 0, NULL);
     struct error e = {0};
@@ -120,7 +121,7 @@ static struct chat_template *from_source(const char *source)
     return t;
 }
 
-/* --- finding the template -------------------------------------------------------------------------------------------------- */
+/* --- finding the template ---------------------------------------------------------------------------------------- */
 
 #define HELLO "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"
 
@@ -150,17 +151,21 @@ static void test_load(void **state)
     char *dir = tmp_make();
     (void)state;
     load_and_fail(dir, ERR_NOT_FOUND, "no chat template: there is no chat_template.jinja");
-    write_file(dir, "special_tokens_map.json", "{\"bos_token\":\"<m>\",\"eos_token\":{\"content\":\"</m>\"},\"unk_token\":null}");
-    write_file(dir, "tokenizer_config.json", "{\"bos_token\":{\"__type\":\"AddedToken\",\"content\":\"<c>\"},\"model_max_length\":"
-                                             "1000000000000000019884624838656}");
+    write_file(dir, "special_tokens_map.json",
+               "{\"bos_token\":\"<m>\",\"eos_token\":{\"content\":\"</m>\"},\"unk_token\":null}");
+    write_file(dir, "tokenizer_config.json",
+               "{\"bos_token\":{\"__type\":\"AddedToken\",\"content\":\"<c>\"},\"model_max_length\":"
+               "1000000000000000019884624838656}");
     load_and_fail(dir, ERR_NOT_FOUND, "chat_template");
-    write_file(dir, "tokenizer_config.json", "{\"bos_token\":{\"content\":\"<c>\"},\"pad_token\":null,\"extra_special_tokens\":"
-                                             "{\"image_token\":\"<i>\"},\"chat_template\":\"{{bos_token}}{{eos_token}}"
-                                             "{{image_token}}{{pad_token is defined}}{{messages[0].content}}\"}");
+    write_file(dir, "tokenizer_config.json",
+               "{\"bos_token\":{\"content\":\"<c>\"},\"pad_token\":null,\"extra_special_tokens\":"
+               "{\"image_token\":\"<i>\"},\"chat_template\":\"{{bos_token}}{{eos_token}}"
+               "{{image_token}}{{pad_token is defined}}{{messages[0].content}}\"}");
     load_and_expect(dir, HELLO, "<c></m><i>Falsehi");
     load_and_expect(dir, "{\"messages\":[{\"content\":\"x\"}],\"bos_token\":\"<r>\"}", "<r></m><i>Falsex");
-    write_file(dir, "tokenizer_config.json", "{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"T{{tools|length}}\"},"
-                                             "{\"name\":\"default\",\"template\":\"D{{tools}}{{documents}}\"}]}");
+    write_file(dir, "tokenizer_config.json",
+               "{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"T{{tools|length}}\"},"
+               "{\"name\":\"default\",\"template\":\"D{{tools}}{{documents}}\"}]}");
     load_and_expect(dir, HELLO, "DNoneNone");
     load_and_expect(dir, "{\"messages\":[],\"tools\":[{},{}]}", "T2");
     write_file(dir, "chat_template.json", "{\"chat_template\":\"P{{add_generation_prompt}}\"}");
@@ -179,7 +184,8 @@ static void test_load_faults(void **state)
     char *dir = tmp_make();
     (void)state;
     write_file(dir, "tokenizer_config.json", "{\"chat_template\":[{\"name\":\"a\",\"template\":\"x\"}]}");
-    load_and_fail(dir, ERR_FORMAT, "tokenizer_config.json: chat_template has several templates, none of them named \"default\"");
+    load_and_fail(dir, ERR_FORMAT,
+                  "tokenizer_config.json: chat_template has several templates, none of them named \"default\"");
     write_file(dir, "tokenizer_config.json", "{\"chat_template\":[{\"name\":\"default\"}]}");
     load_and_fail(dir, ERR_FORMAT, "tokenizer_config.json: chat_template[0]: a name and a template are needed");
     write_file(dir, "tokenizer_config.json", "{\"chat_template\":7}");
@@ -196,11 +202,12 @@ static void test_load_faults(void **state)
     tmp_remove(dir);
 }
 
-/* --- requests --------------------------------------------------------------------------------------------------------------- */
+/* --- requests ---------------------------------------------------------------------------------------------------- */
 
 static void test_requests(void **state)
 {
-    struct chat_template *t = from_source("{{messages|length}}{{tools}}{{x}}{{add_generation_prompt}}{{continue_final_message}}");
+    struct chat_template *t =
+        from_source("{{messages|length}}{{tools}}{{x}}{{add_generation_prompt}}{{continue_final_message}}");
     (void)state;
     expect_text(t, "{\"messages\":[{}],\"x\":[1.5,null]}", "1None[1.5, None]False");
     expect_text(t, "{\"messages\":[],\"tools\":null,\"add_generation_prompt\":true}", "0NoneTrue");
@@ -209,10 +216,14 @@ static void test_requests(void **state)
     expect_fault(t, "{\"messages\":\"hi\"}", ERR_INVALID, "messages", "messages: a list of objects is needed");
     expect_fault(t, "{\"messages\":[{},1]}", ERR_INVALID, "messages", "messages[1]: an object is needed");
     expect_fault(t, "{\"messages\":[],\"tools\":{}}", ERR_INVALID, "tools", "tools: a list of objects is needed");
-    expect_fault(t, "{\"messages\":[],\"documents\":[1]}", ERR_INVALID, "documents", "documents[0]: an object is needed");
-    expect_fault(t, "{\"messages\":[],\"add_generation_prompt\":1}", ERR_INVALID, "add_generation_prompt", "true or false");
-    expect_fault(t, "{\"messages\":[],\"continue_final_message\":true}", ERR_INVALID, "messages", "there are no messages");
-    expect_fault(t, "{\"messages\":[{}],\"continue_final_message\":true}", ERR_INVALID, "continue_final_message", "no text");
+    expect_fault(t, "{\"messages\":[],\"documents\":[1]}", ERR_INVALID, "documents",
+                 "documents[0]: an object is needed");
+    expect_fault(t, "{\"messages\":[],\"add_generation_prompt\":1}", ERR_INVALID, "add_generation_prompt",
+                 "true or false");
+    expect_fault(t, "{\"messages\":[],\"continue_final_message\":true}", ERR_INVALID, "messages",
+                 "there are no messages");
+    expect_fault(t, "{\"messages\":[{}],\"continue_final_message\":true}", ERR_INVALID, "continue_final_message",
+                 "no text");
     expect_fault(t, "{\"messages\":[{\"content\":\"a\"}],\"continue_final_message\":true}", ERR_INVALID,
                  "continue_final_message", "does not show the final message");
     expect_fault(t, "{\"messages\":[{}],\"continue_final_message\":true,\"add_generation_prompt\":true}", ERR_INVALID,
@@ -225,15 +236,17 @@ static void test_continue(void **state)
     struct chat_template *kept = from_source("{% for m in messages %}[{{ m.content }}]{% endfor %}!");
     struct chat_template *trimmed = from_source("{% for m in messages %}[{{ m.content|trim }}]{% endfor %}!");
     (void)state;
-    expect_text(kept, "{\"messages\":[{\"content\":\"a\"},{\"content\":\" a \"}],\"continue_final_message\":true}", "[a][ a ");
-    expect_text(trimmed, "{\"messages\":[{\"content\":\"a\"},{\"content\":\" a \"}],\"continue_final_message\":true}", "[a][a");
+    expect_text(kept, "{\"messages\":[{\"content\":\"a\"},{\"content\":\" a \"}],\"continue_final_message\":true}",
+                "[a][ a ");
+    expect_text(trimmed, "{\"messages\":[{\"content\":\"a\"},{\"content\":\" a \"}],\"continue_final_message\":true}",
+                "[a][a");
     expect_text(kept, "{\"messages\":[{\"content\":\"\"}],\"continue_final_message\":true}", "[");
     expect_text(kept, "{\"messages\":[{\"content\":\"a\"}],\"continue_final_message\":false}", "[a]!");
     chat_template_free(kept);
     chat_template_free(trimmed);
 }
 
-/* --- adapting --------------------------------------------------------------------------------------------------------------- */
+/* --- adapting ---------------------------------------------------------------------------------------------------- */
 
 /* Adapts and compares the messages as compact JSON. */
 static void expect_adapted(const char *source, const char *messages, const char *want)
@@ -258,10 +271,12 @@ static void test_adapt(void **state)
     const char *objects = "{% for m in messages %}{{ m.content|string }}{% for c in m.tool_calls or [] %}"
                           "{{ c.function.arguments|tojson }}{% endfor %}{% endfor %}";
     const char *parts = "{% for m in messages %}{% for p in m.content %}{{ p.text + ' ' }}{% endfor %}{% endfor %}";
-    const char *no_system = "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
-                            "{{ m.content + '' }}{% endfor %}";
-    const char *only_null = "{% for m in messages %}{% if m.content is none %}{{ m.tool_calls[0].function.arguments + '' }}"
-                            "{% else %}{{ m.content }}{% endif %}{% endfor %}";
+    const char *no_system =
+        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+        "{{ m.content + '' }}{% endfor %}";
+    const char *only_null =
+        "{% for m in messages %}{% if m.content is none %}{{ m.tool_calls[0].function.arguments + '' }}"
+        "{% else %}{{ m.content }}{% endif %}{% endfor %}";
     (void)state;
     expect_adapted(strings, "[{\"role\":\"developer\",\"content\":null},{\"role\":\"user\"}]",
                    "[{\"role\":\"system\",\"content\":\"\"},{\"role\":\"user\",\"content\":\"\"}]");

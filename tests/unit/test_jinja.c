@@ -12,7 +12,8 @@
 #define NOW 1764417600 /* 2025-11-29 12:00:00 UTC */
 
 /* Parses and renders; the text is in *out (to be freed by buf_deinit). */
-static int run(const char *source, const char *vars, const struct jinja_limits *limits, struct buf *out, struct error *e)
+static int run(const char *source, const char *vars, const struct jinja_limits *limits, struct buf *out,
+               struct error *e)
 {
     struct jinja *j = NULL;
     json_t       *v = json_loads(vars ? vars : "{}", JSON_ALLOW_NUL, NULL);
@@ -56,9 +57,11 @@ static void test_faults(void **state)
     } faults[] = {
         /* syntax */
         {"a\n{% foo %}", ERR_FORMAT, "test.jinja:2:4: Encountered unknown tag 'foo'."},
-        {"{% if x %}{% foo %}", ERR_FORMAT, "test.jinja:1:14: Encountered unknown tag 'foo'. The innermost block that "},
-        {"{% for x in y %}", ERR_FORMAT, "test.jinja:1:17: Unexpected end of template. The innermost block that needs to"
-                                          " be closed is 'for'."},
+        {"{% if x %}{% foo %}", ERR_FORMAT,
+         "test.jinja:1:14: Encountered unknown tag 'foo'. The innermost block that "},
+        {"{% for x in y %}", ERR_FORMAT,
+         "test.jinja:1:17: Unexpected end of template. The innermost block that needs to"
+         " be closed is 'for'."},
         {"{{ 1", ERR_FORMAT, "test.jinja:1:1: '{{' is not closed"},
         {"{% if 1", ERR_FORMAT, "test.jinja:1:1: '{%' is not closed"},
         {"{# a", ERR_FORMAT, "test.jinja:1:1: Missing end of comment tag"},
@@ -76,12 +79,14 @@ static void test_faults(void **state)
         {"{% set true = 1 %}", ERR_FORMAT, "test.jinja:1:8: can't assign to this expression"},
         {"{% macro m(a=1, b) %}{% endmacro %}", ERR_FORMAT, "test.jinja:1:18: non-default argument follows default"},
         {"{% break %}", ERR_FORMAT, "test.jinja:1:10: 'break' outside loop"},
-        {"{% block a %}{% endblock %}{% block a %}{% endblock %}", ERR_FORMAT, "test.jinja:1:37: block 'a' defined twice"},
+        {"{% block a %}{% endblock %}{% block a %}{% endblock %}", ERR_FORMAT,
+         "test.jinja:1:37: block 'a' defined twice"},
         {"{{ f(a=1, 2) }}", ERR_FORMAT, "test.jinja:1:5: invalid syntax for function call expression"},
         {"{{ x is string is none }}", ERR_FORMAT, "test.jinja:1:16: You cannot chain multiple tests with is"},
         {"{{ 1|nope }}", ERR_FORMAT, "test.jinja:1:6: No filter named 'nope'."},
         {"{{ 1 is nope }}", ERR_FORMAT, "test.jinja:1:9: No test named 'nope'."},
-        {"{% if 0 %}{% for x in [] %}{{ x|nope }}{% endfor %}{% endif %}", ERR_FORMAT, "test.jinja:1:33: No filter named"},
+        {"{% if 0 %}{% for x in [] %}{{ x|nope }}{% endfor %}{% endif %}", ERR_FORMAT,
+         "test.jinja:1:33: No filter named"},
         /* undefined */
         {"\n{{ x.y }}", ERR_INVALID, "test.jinja:2:5: 'x' is undefined"},
         {"{{ d.a.b }}", ERR_INVALID, "test.jinja:1:7: 'dict object' has no attribute 'a'"},
@@ -90,7 +95,8 @@ static void test_faults(void **state)
         {"{{ x() }}", ERR_INVALID, "test.jinja:1:5: 'x' is undefined"},
         {"{{ x < 1 }}", ERR_INVALID, "test.jinja:1:6: 'x' is undefined"},
         {"{{ x|tojson }}", ERR_INVALID, "test.jinja:1:6: Object of type Undefined is not JSON serializable"},
-        {"{% macro m(a) %}{{ a.b }}{% endmacro %}{{ m() }}", ERR_INVALID, "test.jinja:1:21: parameter 'a' was not provided"},
+        {"{% macro m(a) %}{{ a.b }}{% endmacro %}{{ m() }}", ERR_INVALID,
+         "test.jinja:1:21: parameter 'a' was not provided"},
         /* types */
         {"{{ 1 + 'a' }}", ERR_INVALID, "test.jinja:1:6: unsupported operand type(s) for +: 'int' and 'str'"},
         {"{{ 'a' + 1 }}", ERR_INVALID, "test.jinja:1:8: can only concatenate str (not \"int\") to str"},
@@ -108,13 +114,16 @@ static void test_faults(void **state)
         {"{{ 1() }}", ERR_INVALID, "test.jinja:1:5: 'int' object is not callable"},
         {"{% set a, b = [1] %}", ERR_INVALID, "test.jinja:1:4: not enough values to unpack (expected 2, got 1)"},
         {"{% set d = {} %}{% set d.x = 1 %}", ERR_INVALID, "test.jinja:1:20: cannot assign attribute on non-namespace"},
-        {"{{ [1].append(2) }}", ERR_INVALID, "test.jinja:1:14: access to attribute 'append' of 'list' object is unsafe."},
-        {"{{ 'a'|replace('x') }}", ERR_INVALID, "test.jinja:1:8: replace() missing 1 required positional argument: 'new'"},
+        {"{{ [1].append(2) }}", ERR_INVALID,
+         "test.jinja:1:14: access to attribute 'append' of 'list' object is unsafe."},
+        {"{{ 'a'|replace('x') }}", ERR_INVALID,
+         "test.jinja:1:8: replace() missing 1 required positional argument: 'new'"},
         {"{{ 'a'|trim(1, 2) }}", ERR_INVALID, "test.jinja:1:8: trim() takes 1 positional arguments but 2 were given"},
         {"{{ 'a'|trim(x=1) }}", ERR_INVALID, "test.jinja:1:8: trim() got an unexpected keyword argument 'x'"},
         {"{{ [1]|map('nope')|list }}", ERR_INVALID, "test.jinja:1:20: No filter named 'nope'."},
         {"{% include 'x' %}", ERR_INVALID, "test.jinja:1:4: no loader for this environment specified"},
-        {"{% for x in [1] %}{{ loop(x) }}{% endfor %}", ERR_INVALID, "test.jinja:1:26: The loop must have the 'recursive'"},
+        {"{% for x in [1] %}{{ loop(x) }}{% endfor %}", ERR_INVALID,
+         "test.jinja:1:26: The loop must have the 'recursive'"},
         {"{% if 1 %}{{ 1|nope }}{% endif %}", ERR_INVALID, "test.jinja:1:16: No filter named 'nope'."},
         /* the template's own words */
         {"{{ raise_exception('Roles must alternate!') }}", ERR_INVALID, "Roles must alternate!"},
@@ -165,40 +174,51 @@ static void expect_limit(const char *source, const struct jinja_limits *limits, 
 
 static void test_limits(void **state)
 {
-    const struct jinja_limits small = {.output = 1000, .memory = 100000, .steps = 10000, .depth = 100}, short_run = {.steps = 10000}, tight = {.memory = 1 << 20, .steps = 1000000};
+    const struct jinja_limits small = {.output = 1000, .memory = 100000, .steps = 10000, .depth = 100},
+                              short_run = {.steps = 10000}, tight = {.memory = 1 << 20, .steps = 1000000};
     (void)state;
     expect_limit("{% for x in range(1000) %}abc{% endfor %}", &small, "1000 bytes of output");
     expect_limit("{% set x = 'a' * 1000 * 1000 %}", &small, "100000 bytes of memory");
     expect_limit("{% set x = [0] * 10000 %}", &small, "100000 bytes of memory");
     expect_limit("{% for x in range(50) %}{% set y %}{{ 'abcdefgh' * 400 }}{% endset %}{% endfor %}", &small, "memory");
-    expect_limit("{% set r = range(200) %}{% for x in r %}{% for y in r %}{% endfor %}{% endfor %}", &short_run, "10000 steps");
+    expect_limit("{% set r = range(200) %}{% for x in r %}{% for y in r %}{% endfor %}{% endfor %}", &short_run,
+                 "10000 steps");
     expect_limit("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", &small, "100 nested evaluations");
     expect_limit("{{ range(100001) }}", &small, "100000 items of a range");
     /* the defaults */
     expect_limit("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", NULL, "2000 nested evaluations");
     expect_limit("{% set n = namespace() %}{% set n.n = n %}{{ n }}", NULL, "nested evaluations");
     expect_limit("{% for a in [1] recursive %}{{ loop([1]) }}{% endfor %}", NULL, "nested evaluations");
-    expect_limit("{% macro a() %}{% call b() %}{% endcall %}{% endmacro %}{% macro b() %}{{ caller() }}{{ a() }}{% endmacro %}"
-                 "{{ a() }}", NULL, "nested evaluations");
+    expect_limit(
+        "{% macro a() %}{% call b() %}{% endcall %}{% endmacro %}{% macro b() %}{{ caller() }}{{ a() }}{% endmacro %}"
+        "{{ a() }}",
+        NULL, "nested evaluations");
     expect_limit("{{ 'a' * 10000000000 }}", NULL, "memory");
     expect_limit("{{ 'a'|center(10000000000) }}", NULL, "memory");
     expect_limit("{{ 'a'.ljust(10000000000) }}", NULL, "memory");
-    expect_limit("{% set s = namespace(a='aaaaaaaa') %}{% for i in range(60) %}{% set s.a = s.a + s.a %}{% endfor %}", &tight,
-                 "memory");
+    expect_limit("{% set s = namespace(a='aaaaaaaa') %}{% for i in range(60) %}{% set s.a = s.a + s.a %}{% endfor %}",
+                 &tight, "memory");
     expect_limit("{% set s = namespace(a=[1]) %}{% for i in range(60) %}{% set s.a = [s.a, s.a] %}{% endfor %}"
-                 "{{ s.a == s.a|list }}", &tight, "steps");
+                 "{{ s.a == s.a|list }}",
+                 &tight, "steps");
     expect_limit("{% set a = 'a' * 1000000 %}{% set b = 'a' * 500000 + 'b' %}{% for i in range(9999) %}"
-                 "{{ a.rfind(b) }}{% endfor %}", NULL, "steps");
+                 "{{ a.rfind(b) }}{% endfor %}",
+                 NULL, "steps");
 }
 
 static void test_nesting(void **state)
 {
     char *deep[] = {
-        repeated("{{ ", "(", 100000, "1 }}"),           repeated("{{ ", "-", 100000, "1 }}"),
-        repeated("{{ ", "not ", 100000, "1 }}"),        repeated("", "{% if x %}", 50000, ""),
-        repeated("{{ ", "a if b else ", 50000, "1 }}"), nested("[", "]"),
-        nested("(", ")"),                               nested("x[", "]"),
-        nested("x|trim(", ")"),                         nested("{'a': ", "}"),
+        repeated("{{ ", "(", 100000, "1 }}"),
+        repeated("{{ ", "-", 100000, "1 }}"),
+        repeated("{{ ", "not ", 100000, "1 }}"),
+        repeated("", "{% if x %}", 50000, ""),
+        repeated("{{ ", "a if b else ", 50000, "1 }}"),
+        nested("[", "]"),
+        nested("(", ")"),
+        nested("x[", "]"),
+        nested("x|trim(", ")"),
+        nested("{'a': ", "}"),
     };
     /* long, not deep in the source, but in the tree */
     char *chain = repeated("{{ 1", " + 1", 100000, " }}"), *calls = repeated("{{ x", ".y", 100000, " }}");
@@ -219,7 +239,7 @@ static void test_nesting(void **state)
 
 static void test_source_limit(void **state)
 {
-    char        *source = malloc(JINJA_SOURCE_MAX + 1);
+    char         *source = malloc(JINJA_SOURCE_MAX + 1);
     struct jinja *j = NULL;
     struct error  e = {0};
     (void)state;
@@ -236,7 +256,8 @@ static void test_strftime(void **state)
     struct error e = {0};
     struct buf   out;
     (void)state;
-    assert_int_equal(run("{{ strftime_now('%Y-%m-%d %H:%M %d %b %Y %%') }}[{{ strftime_now('') }}]", NULL, NULL, &out, &e), 0);
+    assert_int_equal(
+        run("{{ strftime_now('%Y-%m-%d %H:%M %d %b %Y %%') }}[{{ strftime_now('') }}]", NULL, NULL, &out, &e), 0);
     assert_string_equal(buf_cstr(&out), "2025-11-29 12:00 29 Nov 2025 %[]");
     buf_deinit(&out);
     assert_int_equal(run("{{ strftime_now('%9999d') }}", NULL, NULL, &out, &e), ERR_INVALID);
