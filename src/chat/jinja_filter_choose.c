@@ -25,7 +25,7 @@ struct value filter_attr(struct jinja_run *r, struct value v, const struct jinja
 static struct jinja_args rest_of(const struct jinja_args *args, size_t n)
 {
     struct jinja_args rest = *args;
-    rest.v += n;
+    rest.v = n ? rest.v + n : rest.v;
     rest.n -= n;
     return rest;
 }

@@ -175,16 +175,13 @@ static struct node *parse_subscribed(struct parser *p)
 {
     const struct token *at = p->t;
     struct node        *part[3] = {NULL, NULL, NULL};
-    int                 i = 0;
-    for (; !p->status && !parse_at(p, TOKEN_RBRACKET) && !parse_at(p, TOKEN_COMMA);) {
-        if (!parse_at(p, TOKEN_COLON))
-            part[i] = parse_expression(p);
-        if (i == 2 || !parse_skip(p, TOKEN_COLON))
-            break;
-        i++;
-    }
-    if (i == 0)
+    if (!parse_at(p, TOKEN_COLON))
+        part[0] = parse_expression(p);
+    if (!parse_at(p, TOKEN_COLON))
         return part[0];
+    for (int i = 1; i < 3 && parse_skip(p, TOKEN_COLON); i++)
+        if (!parse_at(p, TOKEN_COLON) && !parse_at(p, TOKEN_RBRACKET) && !parse_at(p, TOKEN_COMMA))
+            part[i] = parse_expression(p);
     struct node *n = parse_pair(p, NODE_SLICE, at, part[1], part[2]);
     if (n)
         n->test = part[0];

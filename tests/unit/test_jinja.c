@@ -72,6 +72,8 @@ static void test_faults(void **state)
         {"{{ 1 + }}", ERR_FORMAT, "test.jinja:1:8: unexpected }}"},
         {"{{ (1 }}", ERR_FORMAT, "test.jinja:1:7: unexpected '}'"},
         {"{{ a b }}", ERR_FORMAT, "test.jinja:1:6: expected '}}', got 'a name'"},
+        {"{{ x[, 1] }}", ERR_FORMAT, "test.jinja:1:6: unexpected ,"},
+        {"{{ x[1:2:3:4] }}", ERR_FORMAT, "test.jinja:1:11: expected ',', got ':'"},
         {"{{ }}", ERR_FORMAT, "test.jinja:1:4: expected an expression, got }}"},
         {"{{ $ }}", ERR_FORMAT, "test.jinja:1:4: unexpected character U+0024"},
         {"\xff{{ 1 }}", ERR_FORMAT, "test.jinja:1:1: not valid UTF-8"},
