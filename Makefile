@@ -46,6 +46,9 @@ LDFLAGS  += $(OPT) -Wl,-z,relro,-z,now
 ifeq ($(VARIANT),release)
 CPPFLAGS += -D_FORTIFY_SOURCE=2
 endif
+ifneq ($(findstring clang,$(CC)),)
+CFLAGS += -Wno-unknown-warning-option
+endif
 ifeq ($(WERROR),1)
 CFLAGS += -Werror
 endif

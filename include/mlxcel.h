@@ -132,7 +132,7 @@ struct mlxcel_logit_bias {
 struct mlxcel_params {
     float    temperature; /* 0: argmax, lowest id on ties */
     int      top_k;       /* 0: off */
-    float    top_p;       /* 0 or >= 1: off */
+    float    top_p;       /* 0 or 1: off */
     float    min_p;       /* 0: off */
     float    repetition_penalty; /* 0 or 1: off */
     float    presence_penalty, frequency_penalty;

@@ -31,7 +31,8 @@ struct error {
 /* Sets *e (if not NULL) and returns code, so that `return error_set(...)` reads well. param may be NULL.
  * Control characters in the formatted text become \xNN; text beyond the limit is cut at a character's border. */
 int error_set(struct error *e, int code, const char *param, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-int error_vset(struct error *e, int code, const char *param, const char *fmt, va_list ap);
+int error_vset(struct error *e, int code, const char *param, const char *fmt, va_list ap)
+    __attribute__((format(printf, 4, 0)));
 
 /* Puts "prefix: " before the sentence that *e holds. Returns e->code. */
 int error_prefix(struct error *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

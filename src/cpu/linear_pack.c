@@ -60,8 +60,13 @@ static void place_codes(const struct packed *p, unsigned char *tile, int o, cons
                 memcpy(lane + j * 4 * LINEAR_TILE, codes + 4 * j, 4);
             continue;
         }
-        for (int i = 0; i < LINEAR_BLOCK / 2; i++)
-            lane[i / 4 * 4 * LINEAR_TILE + i % 4] = (unsigned char)(codes[i] | codes[i + LINEAR_BLOCK / 2] << 4);
+        for (int i = 0; i < LINEAR_BLOCK / 2; i += 4) { /* a quad at once: codes are below 16 */
+            uint32_t low, high;
+            memcpy(&low, codes + i, 4);
+            memcpy(&high, codes + i + LINEAR_BLOCK / 2, 4);
+            low |= high << 4;
+            memcpy(lane + i * LINEAR_TILE, &low, 4);
+        }
     }
 }
 
