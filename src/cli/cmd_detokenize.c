@@ -12,22 +12,22 @@ struct job {
 };
 
 /* Appends the text of a JSON array of ids. */
-static int decode(const struct job *job, const json_t *value, const char *name, struct buf *text, struct error *e)
+static int decode(const struct job *job, struct str array, const char *name, struct buf *text, struct error *e)
 {
     struct ids ids = {0};
-    int        rc = token_ids_from_json(&ids, value, name, e);
+    int        rc = token_ids_from_json(&ids, array, name, e);
     if (!rc)
         rc = tokenizer_decode(job->tokenizer, ids.v, ids.n, job->skip_special, text, e);
     ids_deinit(&ids);
     return rc;
 }
 
-static int answer(void *ctx, const json_t *value, json_t **out, struct error *e)
+static int answer(void *ctx, struct str line, json_t **out, struct error *e)
 {
     struct buf text;
     int        rc;
     buf_init(&text, TEXT_MAX);
-    rc = decode(ctx, value, "the line", &text, e);
+    rc = decode(ctx, line, "the line", &text, e);
     if (!rc) {
         *out = json_stringn(buf_cstr(&text), text.n);
         rc = *out ? 0 : error_nomem(e, "the text");
@@ -38,18 +38,13 @@ static int answer(void *ctx, const json_t *value, json_t **out, struct error *e)
 
 static int detokenize_stdin(const struct job *job, struct error *e)
 {
-    const char *name = input_name(NULL);
-    json_t     *value = NULL;
-    struct buf  in, text;
-    int         rc = input_read(&in, NULL, e);
+    struct buf in, text;
+    int        rc = input_read(&in, NULL, e);
     buf_init(&text, TEXT_MAX);
     if (!rc)
-        rc = input_json(&value, buf_str(&in), name, e);
-    if (!rc)
-        rc = decode(job, value, name, &text, e);
+        rc = decode(job, buf_str(&in), input_name(NULL), &text, e);
     if (!rc)
         rc = out_buf(&text, e);
-    json_decref(value);
     buf_deinit(&text);
     buf_deinit(&in);
     return rc;

@@ -11,7 +11,6 @@
 
 static int read_tokens(const struct options *o, struct ids *ids, struct error *e)
 {
-    json_t    *value = NULL;
     struct buf text;
     int        rc;
     if (!o->tokens == !o->tokens_file)
@@ -20,10 +19,7 @@ static int read_tokens(const struct options *o, struct ids *ids, struct error *e
         return *o->tokens ? token_ids_from_text(ids, o->tokens, "--tokens", e) : 0;
     rc = input_read(&text, o->tokens_file, e);
     if (!rc)
-        rc = input_json(&value, buf_str(&text), input_name(o->tokens_file), e);
-    if (!rc)
-        rc = token_ids_from_json(ids, value, input_name(o->tokens_file), e);
-    json_decref(value);
+        rc = token_ids_from_json(ids, buf_str(&text), input_name(o->tokens_file), e);
     buf_deinit(&text);
     return rc;
 }

@@ -13,19 +13,25 @@ struct job {
     int64_t now; /* what strftime_now shows */
 };
 
-static int render(const struct job *job, const json_t *request, const char *name, struct buf *text, struct error *e)
+/* Appends the rendering of a JSON text; `name` says where it came from. */
+static int render(const struct job *job, struct str json, const char *name, struct buf *text, struct error *e)
 {
-    if (!json_is_object(request))
-        return error_set(e, ERR_INVALID, NULL, "%s: a JSON object with messages is needed", name);
-    return chat_template_render(job->template, request, job->now, text, e);
+    json_t *request = NULL;
+    int     rc = input_json(&request, json, name, e);
+    if (!rc && !json_is_object(request))
+        rc = error_set(e, ERR_INVALID, NULL, "%s: a JSON object with messages is needed", name);
+    if (!rc)
+        rc = chat_template_render(job->template, request, job->now, text, e);
+    json_decref(request);
+    return rc;
 }
 
-static int answer(void *ctx, const json_t *value, json_t **out, struct error *e)
+static int answer(void *ctx, struct str line, json_t **out, struct error *e)
 {
     struct buf text;
     int        rc;
     buf_init(&text, TEXT_MAX);
-    rc = render(ctx, value, "the line", &text, e);
+    rc = render(ctx, line, "the line", &text, e);
     if (!rc) {
         *out = json_stringn(buf_cstr(&text), text.n);
         rc = *out ? 0 : error_nomem(e, "the text");
@@ -36,18 +42,13 @@ static int answer(void *ctx, const json_t *value, json_t **out, struct error *e)
 
 static int render_file(const struct job *job, const char *path, struct error *e)
 {
-    const char *name = input_name(path);
-    json_t     *request = NULL;
-    struct buf  in, text;
-    int         rc = input_read(&in, path, e);
+    struct buf in, text;
+    int        rc = input_read(&in, path, e);
     buf_init(&text, TEXT_MAX);
     if (!rc)
-        rc = input_json(&request, buf_str(&in), name, e);
-    if (!rc)
-        rc = render(job, request, name, &text, e);
+        rc = render(job, buf_str(&in), input_name(path), &text, e);
     if (!rc)
         rc = out_buf(&text, e);
-    json_decref(request);
     buf_deinit(&text);
     buf_deinit(&in);
     return rc;

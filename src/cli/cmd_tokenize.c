@@ -1,30 +1,50 @@
 /* `tokenize`: text on stdin to ids. Reads tokenizer files only. */
-#include <stdlib.h>
-
 #include "cli/api.h"
 #include "cli/input.h"
 #include "cli/output.h"
-#include "cli/token_ids.h"
+#include "text/tokenizer.h"
 
 struct job {
     const struct tokenizer *tokenizer;
     unsigned                flags; /* for tokenizer_encode */
 };
 
-static int answer(void *ctx, const json_t *value, json_t **out, struct error *e)
+/* NULL: out of memory. */
+static json_t *ids_to_json(const struct ids *ids)
 {
-    const struct job *job = ctx;
-    struct str        text = {json_string_value(value), json_string_length(value)};
-    struct ids        ids = {0};
-    int               rc;
+    json_t *array = json_array();
+    for (size_t i = 0; array && i < ids->n; i++) {
+        if (json_array_append_new(array, json_integer(ids->v[i]))) {
+            json_decref(array);
+            array = NULL;
+        }
+    }
+    return array;
+}
+
+static int encode(const struct job *job, const json_t *value, json_t **out, struct error *e)
+{
+    struct str text = {json_string_value(value), json_string_length(value)};
+    struct ids ids = {0};
+    int        rc;
     if (!json_is_string(value))
         return error_set(e, ERR_INVALID, NULL, "the line: a JSON string is needed");
     rc = tokenizer_encode(job->tokenizer, text, job->flags, &ids, e);
     if (!rc) {
-        *out = token_ids_to_json(&ids);
+        *out = ids_to_json(&ids);
         rc = *out ? 0 : error_nomem(e, "the ids");
     }
     ids_deinit(&ids);
+    return rc;
+}
+
+static int answer(void *ctx, struct str line, json_t **out, struct error *e)
+{
+    json_t *value = NULL;
+    int     rc = input_json(&value, line, "the line", e);
+    if (!rc)
+        rc = encode(ctx, value, out, e);
+    json_decref(value);
     return rc;
 }
 

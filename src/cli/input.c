@@ -74,6 +74,9 @@ int input_line(struct buf *line, bool *end, struct error *e)
 int input_json(json_t **out, struct str text, const char *name, struct error *e)
 {
     json_error_t why;
+    if (text.n > INPUT_JSON_MAX)
+        return error_set(e, ERR_LIMIT, NULL, "%s: %zu bytes of JSON are more than the %zu that are read", name, text.n,
+                         INPUT_JSON_MAX);
     *out = json_loadb(text.p, text.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
     if (*out)
         return 0;
@@ -103,12 +106,8 @@ static bool blank(struct str line)
 static int answer_line(struct str line, input_answer *answer, void *ctx, struct error *e)
 {
     struct error fault = {0};
-    json_t      *value = NULL, *out = NULL;
-    int          rc = input_json(&value, line, "the line", &fault);
-    if (!rc)
-        rc = answer(ctx, value, &out, &fault);
-    json_decref(value);
-    if (rc)
+    json_t      *out = NULL;
+    if (answer(ctx, line, &out, &fault))
         out = json_pack("{s:s}", "error", fault.msg);
     return output_json(out, e);
 }

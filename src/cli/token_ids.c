@@ -1,8 +1,10 @@
-/* See token_ids.h. */
+/* See token_ids.h. JSON goes through the pull reader: a tree would take many times the memory of the text. */
 #include "cli/token_ids.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+#include "base/json.h"
 
 static int push(struct ids *ids, long long id, const char *name, struct error *e)
 {
@@ -12,21 +14,33 @@ static int push(struct ids *ids, long long id, const char *name, struct error *e
     return ids_push(ids, (int32_t)id) ? 0 : error_nomem(e, "the token ids");
 }
 
-int token_ids_from_json(struct ids *ids, const json_t *value, const char *name, struct error *e)
+static int push_all(struct ids *ids, struct json *j, const char *name, struct error *e)
 {
-    size_t  i;
-    json_t *item;
-    int     rc = 0;
-    if (!json_is_array(value))
-        return error_set(e, ERR_INVALID, name, "%s: a JSON array of integers is needed", name);
-    json_array_foreach(value, i, item)
-    {
-        if (!json_is_integer(item))
-            return error_set(e, ERR_INVALID, name, "%s: the value at position %zu is not an integer", name, i);
-        rc = push(ids, json_integer_value(item), name, e);
-        if (rc)
-            break;
+    enum json_token t = json_next(j);
+    int             rc = 0;
+    if (t != JSON_ARRAY && t != JSON_ERROR)
+        return error_set(e, ERR_INVALID, name, "%s: a JSON array of integers is needed, not %s", name,
+                         json_token_name(t));
+    while (!rc && t != JSON_ERROR && (t = json_next(j)) != JSON_ARRAY_END) {
+        if (t == JSON_INT)
+            rc = push(ids, j->i, name, e);
+        else if (t != JSON_ERROR)
+            rc = error_set(e, ERR_INVALID, name,
+                           "%s: the value at position %zu is %s, an integer from 0 to %d is needed", name, ids->n,
+                           json_token_name(t), INT32_MAX);
     }
+    if (!rc && (t == JSON_ERROR || json_next(j) != JSON_EOF))
+        rc = json_fault(j, e, name);
+    return rc;
+}
+
+int token_ids_from_json(struct ids *ids, struct str text, const char *name, struct error *e)
+{
+    struct json j;
+    int         rc;
+    json_init(&j, text.p, text.n);
+    rc = push_all(ids, &j, name, e);
+    json_deinit(&j);
     return rc;
 }
 
@@ -53,16 +67,4 @@ int token_ids_from_text(struct ids *ids, const char *text, const char *name, str
         text++;
     }
     return rc;
-}
-
-json_t *token_ids_to_json(const struct ids *ids)
-{
-    json_t *array = json_array();
-    for (size_t i = 0; array && i < ids->n; i++) {
-        if (json_array_append_new(array, json_integer(ids->v[i]))) {
-            json_decref(array);
-            array = NULL;
-        }
-    }
-    return array;
 }

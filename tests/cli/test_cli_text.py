@@ -44,7 +44,7 @@ def test_detokenize(tokenizer_dir):
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1", "[1.5]", "[true]", '["1"]', "[[1]]", "[-1]", "[99999999999]", "null",
-                                  "[1] [2]", "[1e2]", "\xff"])
+                                  "[1] [2]", "[1e2]", "[99999999999999999999]", "[1,]", "\xff"])
 def test_detokenize_refuses(tokenizer_dir, text):
     assert "standard input" in fault("detokenize", "-m", tokenizer_dir, stdin=text)
 
