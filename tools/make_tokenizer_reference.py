@@ -5,8 +5,8 @@
     python3 tools/make_tokenizer_reference.py --gguf MODEL.gguf  first writes smollm2's tokenizer.json from a GGUF file
 
 tests/data/tokenizers/<name>/tokenizer.json.xz is a published file (smollm2's is rebuilt from the GGUF file's lists). Beside
-it this writes expected.json.xz. variants.json lists further tokenizers made of smollm2's model with other components, and
-variants.expected.json.xz holds what they give.
+it this writes expected.json.xz. variants.json lists further tokenizers made of the model of one of them ("base", else smollm2) with other
+components, and variants.expected.json.xz holds what they give.
 
 An expectation: {"texts": [...], "ids": [...], "plain": [...], "literal": {...}, "decode": [...]}.
   ids      of each text with special tokens added and recognised
@@ -78,11 +78,13 @@ def write(path, value):
 
 
 def variants():
-    base = json.loads(lzma.decompress((ROOT / "smollm2/tokenizer.json.xz").read_bytes()))
-    out = []
+    out, bases = [], {}
     for variant in json.loads((ROOT / "variants.json").read_text()):
-        made = {**base, **{k: v for k, v in variant.items() if k not in ("name", "model")}}
-        made["model"] = {**base["model"], **variant.get("model", {})}
+        name = variant.get("base", "smollm2")
+        if name not in bases:
+            bases[name] = json.loads(lzma.decompress((ROOT / name / "tokenizer.json.xz").read_bytes()))
+        made = {**bases[name], **{k: v for k, v in variant.items() if k not in ("name", "base", "model")}}
+        made["model"] = {**made["model"], **variant.get("model", {})}
         strings = PLAIN + mixtures(60, seed=len(out))
         out.append(expectation(Tokenizer.from_str(json.dumps(made)), strings, 60, 0))
     write(ROOT / "variants.expected.json.xz", out)

@@ -71,28 +71,9 @@ static int cut(struct alphabet *a, const struct edge *v, size_t n, struct error 
     return 0;
 }
 
-int alphabet_init(struct alphabet *a, const struct charset *sets, size_t n_sets, struct error *e)
+/* Fills the tables by which a run is found quickly. */
+static void index_runs(struct alphabet *a)
 {
-    size_t       n;
-    struct edge *v = edges(sets, n_sets, &n);
-    int          status;
-    memset(a, 0, sizeof *a);
-    if (v) {
-        a->start = malloc((n + 2) * sizeof *a->start);
-        a->letter = malloc(n + 1);
-        a->member = malloc(ALPHABET_MAX * sizeof *a->member);
-    }
-    if (!a->start || !a->letter || !a->member)
-        status = error_nomem(e, "a regular expression");
-    else if (n >= UINT16_MAX)
-        status = error_set(e, ERR_LIMIT, NULL, "a regular expression has too many character ranges");
-    else
-        status = cut(a, v, n, e);
-    free(v);
-    if (status) {
-        alphabet_deinit(a);
-        return status;
-    }
     for (size_t i = 0, p = 0; p < ARRAY_LEN(a->page); p++) {
         while (i + 1 < a->n && a->start[i + 1] <= p * 256)
             i++;
@@ -103,7 +84,27 @@ int alphabet_init(struct alphabet *a, const struct charset *sets, size_t n_sets,
             i++;
         a->ascii[c] = a->letter[i];
     }
-    return 0;
+}
+
+int alphabet_init(struct alphabet *a, const struct charset *sets, size_t n_sets, struct error *e)
+{
+    size_t       n;
+    struct edge *v = edges(sets, n_sets, &n);
+    int          status;
+    memset(a, 0, sizeof *a);
+    a->start = malloc((n + 2) * sizeof *a->start);
+    a->letter = malloc(n + 1);
+    a->member = malloc(ALPHABET_MAX * sizeof *a->member);
+    if (!v || !a->start || !a->letter || !a->member)
+        status = error_nomem(e, "a regular expression");
+    else if (n >= UINT16_MAX)
+        status = error_set(e, ERR_LIMIT, NULL, "a regular expression has too many character ranges");
+    else if ((status = cut(a, v, n, e)) == 0)
+        index_runs(a);
+    free(v);
+    if (status)
+        alphabet_deinit(a);
+    return status;
 }
 
 void alphabet_deinit(struct alphabet *a)

@@ -12,11 +12,12 @@
 #include "text/pattern.h"
 
 #define EXPRESSION_MAX ((size_t)4 << 20)
-#define HEAP_KIB_MAX 65536       /* PCRE2's memory where it runs without JIT */
-#define STEPS_MIN 2000000u       /* backtracking steps of one match, plus some for each character of the text */
-#define SECONDS_MIN 5.0          /* time for all texts of a run, plus one for each MB */
-#define WINDOW_MIN ((size_t)256) /* first places tried in one call of PCRE2; its step limit counts anew at each place  \
-                                  */
+#define HEAP_KIB_MAX 65536 /* PCRE2's memory where it runs without JIT */
+#define STEPS_MIN 2000000u /* backtracking steps of one match, plus some for each character of the text */
+#define SECONDS_MIN 5.0    /* time for all texts of a run, plus one for each MB */
+#define WINDOW_MIN                                                                                                     \
+    ((size_t)256) /* first places tried in one call of PCRE2; its step limit counts anew at each place                 \
+                   */
 #define WINDOW_MAX ((size_t)65536) /* so that the time is looked at often enough */
 
 struct regex {

@@ -69,11 +69,12 @@ int tokenizer_load(struct tokenizer **out, const char *dir, const struct log *lo
         file_map_close(&f);
     }
     free(path);
-    if (!status && (status = tokenizer_read_config(*out, dir, e)) != 0) {
+    if (!*out)
+        return status;
+    if ((status = tokenizer_read_config(*out, dir, e)) != 0) {
         tokenizer_free(*out);
         *out = NULL;
-    }
-    if (!status && (*out)->special[SPECIAL_EOS].p)
+    } else if ((*out)->special[SPECIAL_EOS].p)
         (*out)->eos = tokenizer_find(*out, (*out)->special[SPECIAL_EOS]);
     return status;
 }

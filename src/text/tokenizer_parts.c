@@ -73,14 +73,12 @@ static int read_added(struct loader *l, const json_t *list)
     {
         struct added_token a = {0};
         int64_t            id = -1;
-        if ((status = field_text(&c, o, "content", &a.content)) != 0 || (status = field_int(&c, o, "id", &id)) != 0 ||
-            (status = field_bool(&c, o, "single_word", &a.single_word)) != 0 ||
-            (status = field_bool(&c, o, "lstrip", &a.lstrip)) != 0 ||
-            (status = field_bool(&c, o, "rstrip", &a.rstrip)) != 0 ||
-            (status = field_bool(&c, o, "special", &a.special)) != 0)
+        if (field_text(&c, o, "content", &a.content) || field_int(&c, o, "id", &id) ||
+            field_bool(&c, o, "single_word", &a.single_word) || field_bool(&c, o, "lstrip", &a.lstrip) ||
+            field_bool(&c, o, "rstrip", &a.rstrip) || field_bool(&c, o, "special", &a.special))
             return error_prefix(l->e, "%s", l->path);
         a.normalized = !a.special;
-        if ((status = field_bool(&c, o, "normalized", &a.normalized)) != 0)
+        if (field_bool(&c, o, "normalized", &a.normalized))
             return error_prefix(l->e, "%s", l->path);
         if (!a.content.n)
             continue;

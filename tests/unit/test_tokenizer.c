@@ -199,36 +199,42 @@ static void test_llama2(void **state)
     published("llama2");
 }
 
-/* smollm2's file with the components of each variant. */
+/* The file of `base` with the components of a variant, loaded. */
+static struct tokenizer *load_variant(const char *dir, const json_t *base, const json_t *variant)
+{
+    json_t     *made = json_copy((json_t *)base), *model = json_copy(json_object_get(base, "model")), *value;
+    const char *key;
+    json_object_foreach((json_t *)variant, key, value) if (strcmp(key, "model") != 0 && strcmp(key, "name") != 0 &&
+                                                           strcmp(key, "base") != 0) json_object_set(made, key, value);
+    if (json_object_get(variant, "model"))
+        json_object_update(model, json_object_get(variant, "model"));
+    json_object_set_new(made, "model", model);
+    assert_int_equal(json_dump_file(made, tmp_path(dir, "tokenizer.json"), JSON_COMPACT), 0);
+    json_decref(made);
+    return load(dir);
+}
+
 static void test_variants(void **state)
 {
     (void)state;
     char   *dir = tmp_make();
-    json_t *base = parse_xz(DATA "smollm2/tokenizer.json.xz"), *expected = parse_xz(DATA "variants.expected.json.xz"),
-           *variant;
-    json_t *variants = json_load_file(DATA "variants.json", 0, NULL);
+    json_t *smollm2 = parse_xz(DATA "smollm2/tokenizer.json.xz"), *llama2 = parse_xz(DATA "llama2/tokenizer.json.xz");
+    json_t *expected = parse_xz(DATA "variants.expected.json.xz"),
+           *variants = json_load_file(DATA "variants.json", 0, NULL);
+    json_t *variant;
     size_t  i;
     assert_int_equal(json_array_size(variants), json_array_size(expected));
     json_array_foreach(variants, i, variant)
     {
-        json_t     *made = json_copy(base), *model = json_copy(json_object_get(base, "model"));
-        const char *key;
-        json_t     *value;
         current = json_string_value(json_object_get(variant, "name"));
-        json_object_foreach(variant, key, value) if (strcmp(key, "model") != 0 && strcmp(key, "name") != 0)
-            json_object_set(made, key, value);
-        if (json_object_get(variant, "model"))
-            json_object_update(model, json_object_get(variant, "model"));
-        json_object_set_new(made, "model", model);
-        assert_int_equal(json_dump_file(made, tmp_path(dir, "tokenizer.json"), JSON_COMPACT), 0);
-        struct tokenizer *t = load(dir);
+        struct tokenizer *t = load_variant(dir, json_object_get(variant, "base") ? llama2 : smollm2, variant);
         check_all(t, json_array_get(expected, i));
         tokenizer_free(t);
-        json_decref(made);
     }
     json_decref(variants);
     json_decref(expected);
-    json_decref(base);
+    json_decref(smollm2);
+    json_decref(llama2);
     tmp_remove(dir);
 }
 
