@@ -170,7 +170,7 @@ void reply_statistics(const struct reply *a, const struct mlxcel *m)
             a->first_seconds);
     fprintf(stderr, a->n_cached ? ", %d from the cache\n" : "\n", a->n_cached);
     fprintf(stderr, "answer: %8d tokens, %.1f tok/s, %s\n", a->n_answer, reply_decode_rate(a), reply_finish_name(a));
-    fprintf(stderr, "memory: %8.1f MB at most\n", (double)process_peak_rss() / 1e6);
+    fprintf(stderr, "memory: %8.1f MB at the peak\n", (double)process_peak_rss() / 1e6);
 }
 
 int reply_finish(const struct reply *a, const struct mlxcel *m, struct error *e)

@@ -28,7 +28,7 @@ def test_statistics_on_stderr(model):
     err = r.stderr.decode()
     assert r.returncode == 0
     assert re.fullmatch(r"\nload: +[\d.]+ s\nprompt: +\d+ tokens, [\d.]+ tok/s, first token after [\d.]+ s\n"
-                        r"answer: +4 tokens, [\d.]+ tok/s, length\nmemory: +[\d.]+ MB at most\n", err), err
+                        r"answer: +4 tokens, [\d.]+ tok/s, length\nmemory: +[\d.]+ MB at the peak\n", err), err
 
 
 def test_json(model):
