@@ -118,12 +118,13 @@ def test_precision_loses_little(precision, greedy, exact, tmp_path):
     options, most, least = LOSSES[precision]
     vocab, values = exact
     _, others = logits(greedy["long"]["ids"], tmp_path / "out.safetensors", *options)
-    kl, equal = [], 0
-    for at in range(0, len(values), vocab):
+    kl, equal = [], []
+    for i, at in enumerate(range(0, len(values), vocab)):
         a, b = values[at:at + vocab], others[at:at + vocab]
-        kl.append(divergence(probabilities(a), probabilities(b)))
-        equal += a.index(max(a)) == b.index(max(b))
-    mean = math.fsum(kl) / len(kl)
-    print(f"{precision}: mean KL {mean:.2e}, equal choices {equal / len(kl):.1%}")
+        equal.append(a.index(max(a)) == b.index(max(b)))
+        if i % 3 == 0:  # the slow part in Python
+            kl.append(divergence(probabilities(a), probabilities(b)))
+    mean, share = math.fsum(kl) / len(kl), sum(equal) / len(equal)
+    print(f"{precision}: mean KL {mean:.2e}, equal choices {share:.1%}")
     assert 0 < mean <= most
-    assert equal / len(kl) >= least
+    assert share >= least
