@@ -48,7 +48,7 @@ static json_t *describe(const struct model *m, json_t *warnings)
         int64_t             count = p->shape[0] * (p->n_dim == 2 ? p->shape[1] : 1);
         stored_as(p, mode);
         json_object_set_new(modes, mode, json_integer(json_integer_value(json_object_get(modes, mode)) + count));
-        json_array_append_new(tensors, json_pack("{s:s, s:o, s:s, s:I}", "name", p->name, "shape", shape_of(p), "stored",
+        json_array_append_new(tensors, json_pack("{s:s, s:o, s:s, s:I}", "name", p->name, "shape", shape_of(p), "stored_as",
                                                  mode, "bytes", (json_int_t)p->bytes));
         bytes += (int64_t)p->bytes;
     }

@@ -31,7 +31,7 @@ static int print_facts(const json_t *facts, struct error *e)
 {
     static const struct column columns[] = {{"TENSOR", "name", COLUMN_TEXT},
                                             {"SHAPE", "shape", COLUMN_TEXT},
-                                            {"STORED AS", "stored", COLUMN_TEXT},
+                                            {"STORED AS", "stored_as", COLUMN_TEXT},
                                             {"SIZE", "bytes", COLUMN_BYTES}};
     const char                *type = json_string_value(json_object_get(facts, "model_type"));
     char                       size[SIZE_TEXT], kv[SIZE_TEXT];
