@@ -94,11 +94,15 @@ static void finish(const struct weight *w, int64_t tile, const struct chains *c,
     const struct packed *p = packed_of(w);
     int64_t              o0 = tile * LINEAR_TILE, n = MIN(p->n_out - o0, LINEAR_TILE);
     float                v[LINEAR_TILE];
-    for (int o = 0; o < LINEAR_TILE; o++)
-        v[o] = p->form == LINEAR_DENSE ? c->a[o] : c->a[o] + c->b[o];
+    memcpy(v, c->a, sizeof v);
+    for (int o = 0; o < LINEAR_TILE && p->form == LINEAR_AFFINE; o++)
+        v[o] += c->b[o];
     for (int64_t o = 0; w->bias && o < n; o++)
         v[o] += w->bias[o0 + o];
-    memcpy(y + o0, v, (size_t)n * sizeof *v);
+    if (n == LINEAR_TILE)
+        memcpy(y + o0, v, sizeof v); /* of known size: inline */
+    else
+        memcpy(y + o0, v, (size_t)n * sizeof *v);
 }
 
 /* n_tile > 1 only for dense weights. */

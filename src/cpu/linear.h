@@ -10,12 +10,11 @@
  *
  *                block 0 | block 1 | ... | scales [16] | biases [16]        (g/32 blocks; scales in their stored type)
  *
- *              a block of 32 inputs is 8 quads; a quad has 4 bytes (inputs 4j .. 4j+3) for each output, so that one
- *              32-bit lane of a dot-product instruction belongs to one output:
- *
- *                bytes    [8 quads][16 outputs][4]                          512 bytes, for 5, 6 and 8 bits
- *                nibbles  [4 quads][16 outputs][4]  low half: quad j, high half: quad j + 4
- *                                                                           256 bytes, for 2, 3 and 4 bits
+ *              a block of 32 inputs is 8 quads; quad j is inputs 4j .. 4j+3 of the 16 outputs, a vector of 64 bytes
+ *              [16 outputs][4], so that one 32-bit lane of a dot-product instruction belongs to one output. Its codes
+ * are cut into planes: 8 bits; 6 = 4 + 2; 5 = 4 + 1; 4; 3 = 2 + 1; 2; the low plane first. A plane of b bits is b
+ * vectors: quad j stands in vector j % b, from bit b (j / b) of each byte. So a block takes bits * 64 bytes, and a quad
+ * is at most two loads, shifts and masks.
  *
  * Quantized activations. Each block of 32 inputs of a row becomes int8 q with x ~ sx * q; in high precision a second
  * block follows that quantizes what the first left (terms = 2). Per block also d = sx * (float)sum(q), for the affine
@@ -29,13 +28,14 @@
 #define LINEAR_TILE 16         /* outputs */
 #define LINEAR_BLOCK 32        /* inputs that share one activation scale */
 #define LINEAR_QUADS 8         /* of 4 inputs in a block */
+#define LINEAR_QUAD_BYTES 64   /* one byte for each code of 16 outputs */
 #define LINEAR_BLOCK_BYTES 512 /* codes of a block as bytes */
 #define LINEAR_PANEL 32        /* blocks unpacked together, a multiple of the blocks in a group */
 #define LINEAR_PANEL_K 512     /* inputs of a dense tile that are used for all rows together */
 #define LINEAR_ROWS 128        /* most rows that share an unpacked tile */
 #define LINEAR_GEMV_TILES 4    /* most tiles that a dense product of one row computes side by side */
 
-enum linear_form { LINEAR_DENSE, LINEAR_NIBBLES, LINEAR_BYTES };
+enum linear_form { LINEAR_DENSE, LINEAR_AFFINE };
 
 struct packed { /* weight.packed of a matrix; that of a vector (norm) is its float32 elements */
     enum linear_form form;
@@ -50,6 +50,12 @@ struct packed { /* weight.packed of a matrix; that of a vector (norm) is its flo
 static inline const unsigned char *packed_tile(const struct packed *p, int64_t tile)
 {
     return p->data + (size_t)tile * p->tile_size;
+}
+
+/* Bits of the low plane; the other plane has the rest, perhaps none. */
+static inline int linear_low_bits(int bits)
+{
+    return bits == 8 ? 8 : bits >= 4 ? 4 : 2;
 }
 
 /* Quantizing a block: 127 / amax beyond INV_MAX counts as zero; the second term's scale is the first's / 254. */

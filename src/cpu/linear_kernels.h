@@ -7,7 +7,7 @@
  *   up to 4 bits   15 * 127 * 2 = 3810 a pair: all 8 quads of a block (30480)
  *   5 bits         7874: 4 quads
  *   6 bits         16002: 2 quads
- *   8 bits         64770 saturates: vi_dot_bytes (span 0)
+ *   8 bits         64770 saturates: vi_dot_bytes
  */
 #ifndef MLXCEL_CPU_LINEAR_KERNELS_H
 #define MLXCEL_CPU_LINEAR_KERNELS_H
@@ -23,6 +23,8 @@ enum { AFFINE_ROWS = 8, DENSE_ROWS = 12 };
 #else
 enum { AFFINE_ROWS = 4, DENSE_ROWS = 6 };
 #endif
+
+#define GEMV_AHEAD 2048 /* bytes by which one row's weights are asked for in advance */
 
 /* 16 elements of type d as float32. */
 VEC_INLINE vf widen(enum dtype d, const void *p)
@@ -43,47 +45,88 @@ VEC_INLINE vi quad(const int8_t *q)
     return vi_set1(v);
 }
 
-static void unpack(const struct packed *p, const unsigned char *tile, int64_t b0, int64_t n, struct panel *out)
+/* The codes of quad j of a block. */
+VEC_INLINE vi take(const int bits, const unsigned char *block, int j)
+{
+    const int low = bits == 8 ? 8 : bits >= 4 ? 4 : 2, rest = bits - low;
+    vi        c = vi_load(block + j % low * LINEAR_QUAD_BYTES);
+    if (low < 8)
+        c = vi_bits(c, -low * (j / low), (1 << low) - 1);
+    if (rest) {
+        vi high = vi_load(block + (low + j % rest) * LINEAR_QUAD_BYTES);
+        c = vi_or(c, vi_bits(high, low - rest * (j / rest), ((1 << rest) - 1) << low));
+    }
+    return c;
+}
+
+VEC_INLINE void unpack_bits(const int bits, const struct packed *p, const unsigned char *tile, int64_t b0, int64_t n,
+                            struct panel *out)
 {
     for (int64_t g = 0; g < n / p->group_blocks; g++) {
         const unsigned char *s = tile + (size_t)(b0 / p->group_blocks + g) * p->group_size;
         for (int64_t b = g * p->group_blocks; b < (g + 1) * p->group_blocks; b++, s += p->block_size) {
-            uint8_t *c = out->codes[b];
-            if (p->form == LINEAR_BYTES)
-                memcpy(c, s, LINEAR_BLOCK_BYTES);
-            for (int i = 0; i < LINEAR_BLOCK_BYTES / 2 && p->form == LINEAR_NIBBLES; i += 64) {
-                vi v = vi_load(s + i);
-                vi_store(c + i, vi_low(v));
-                vi_store(c + i + LINEAR_BLOCK_BYTES / 2, vi_high(v));
-            }
+            VEC_UNROLL
+            for (int j = 0; j < LINEAR_QUADS; j++)
+                vi_store(out->codes[b] + j * LINEAR_QUAD_BYTES, take(bits, s, j));
         }
         vf_store(out->scale[g], widen(p->dtype, s));
         vf_store(out->bias[g], widen(p->dtype, s + row16_size(p->dtype)));
     }
 }
 
+/* Calls f with the width of the codes as a constant. */
+#define BY_BITS(f, bits, ...)                                                                                          \
+    do {                                                                                                               \
+        switch (bits) {                                                                                                \
+        case 2:                                                                                                        \
+            f(2, __VA_ARGS__);                                                                                         \
+            break;                                                                                                     \
+        case 3:                                                                                                        \
+            f(3, __VA_ARGS__);                                                                                         \
+            break;                                                                                                     \
+        case 4:                                                                                                        \
+            f(4, __VA_ARGS__);                                                                                         \
+            break;                                                                                                     \
+        case 5:                                                                                                        \
+            f(5, __VA_ARGS__);                                                                                         \
+            break;                                                                                                     \
+        case 6:                                                                                                        \
+            f(6, __VA_ARGS__);                                                                                         \
+            break;                                                                                                     \
+        default:                                                                                                       \
+            f(8, __VA_ARGS__);                                                                                         \
+        }                                                                                                              \
+    } while (0)
+
+static void unpack(const struct packed *p, const unsigned char *tile, int64_t b0, int64_t n, struct panel *out)
+{
+    BY_BITS(unpack_bits, p->bits, p, tile, b0, n, out);
+}
+
 /* --- integer dots of a block ----------------------------------------------------------------------------------------
  */
 
-/* R rows by 16 outputs; q[r], sum[r]: the rows' activations and their sums. */
-VEC_INLINE void dot_bytes(const int R, const int span, const uint8_t *codes, const int8_t *const q[],
-                          const int32_t sum[], vi dot[])
+/* R rows by 16 outputs. Codes of `bits` bits stand in planes of `stored` bits: their own, or bytes (8) in a panel.
+ * q[r], sum[r]: the rows' activations and their sums. */
+VEC_INLINE void dot_block(const int R, const int bits, const int stored, const unsigned char *codes,
+                          const int8_t *const q[], const int32_t sum[], vi dot[])
 {
 #if defined(VEC_VNNI)
-    (void)span;
     (void)sum;
+    (void)bits;
     VEC_UNROLL
     for (int r = 0; r < R; r++)
         dot[r] = vi_set1(0);
     VEC_UNROLL
     for (int j = 0; j < LINEAR_QUADS; j++) {
-        vi w = vi_load(codes + 64 * j);
+        vi w = take(stored, codes, j);
         VEC_UNROLL
         for (int r = 0; r < R; r++)
             dot[r] = vi_dot_bytes(dot[r], w, quad(q[r] + 4 * j));
     }
 #else
-    vi s[AFFINE_ROWS];
+    const int span = bits <= 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 0;
+    vi        s[AFFINE_ROWS];
     VEC_UNROLL
     for (int r = 0; r < R; r++) {
         dot[r] = vi_set1(span ? 0 : sum[r] * 128);
@@ -91,7 +134,7 @@ VEC_INLINE void dot_bytes(const int R, const int span, const uint8_t *codes, con
     }
     VEC_UNROLL
     for (int j = 0; j < LINEAR_QUADS; j++) {
-        vi w = vi_load(codes + 64 * j);
+        vi w = take(stored, codes, j);
         VEC_UNROLL
         for (int r = 0; r < R; r++) {
             vi x = quad(q[r] + 4 * j);
@@ -108,28 +151,6 @@ VEC_INLINE void dot_bytes(const int R, const int span, const uint8_t *codes, con
 #endif
 }
 
-/* One row by 16 outputs, codes as nibbles. */
-VEC_INLINE vi dot_nibbles(const unsigned char *codes, const int8_t *q)
-{
-    vi lo = vi_set1(0), hi = lo;
-    VEC_UNROLL
-    for (int j = 0; j < LINEAR_QUADS / 2; j++) {
-        vi v = vi_load(codes + 64 * j), x = quad(q + 4 * j), y = quad(q + 16 + 4 * j);
-#if defined(VEC_VNNI)
-        lo = vi_dot_bytes(lo, vi_low(v), x);
-        hi = vi_dot_bytes(hi, vi_high(v), y);
-#else
-        lo = vi_add_pairs(lo, vi_pairs(vi_low(v), x));
-        hi = vi_add_pairs(hi, vi_pairs(vi_high(v), y));
-#endif
-    }
-#if defined(VEC_VNNI)
-    return vi_add(lo, hi);
-#else
-    return vi_sum_pairs(vi_add_pairs(lo, hi));
-#endif
-}
-
 /* --- affine products ------------------------------------------------------------------------------------------------
  */
 
@@ -139,7 +160,7 @@ VEC_INLINE vf chain(vi dot, float sx, vf scale, vf acc)
     return vf_fma(vi_float(dot), vf_mul(vf_set1(sx), scale), acc);
 }
 
-VEC_INLINE void gemm_rows(const int R, const int span, const int terms, const struct packed *p,
+VEC_INLINE void gemm_rows(const int R, const int bits, const int terms, const struct packed *p,
                           const struct panel *panel, int64_t b0, int64_t n, const struct acts *a, int64_t row,
                           struct chains *c)
 {
@@ -165,7 +186,7 @@ VEC_INLINE void gemm_rows(const int R, const int span, const int terms, const st
                 VEC_UNROLL
                 for (int r = 0; r < R; r++)
                     sum[r] = sums[r][i];
-                dot_bytes(R, span, codes, q, sum, dot);
+                dot_block(R, bits, 8, codes, q, sum, dot);
                 VEC_UNROLL
                 for (int r = 0; r < R; r++) {
                     acc[r] = chain(dot[r], sx[r][i], vf_load(scale), acc[r]);
@@ -188,18 +209,40 @@ VEC_INLINE void gemm_rows(const int R, const int span, const int terms, const st
         vf_store(c[r].b, acc[r]);
 }
 
-VEC_INLINE void gemm_span(const int span, const int terms, const struct packed *p, const struct panel *panel,
-                          int64_t b0, int64_t n, const struct acts *a, int64_t row, int64_t n_row, struct chains *c)
+VEC_INLINE void gemm_terms(const int bits, const int terms, const struct packed *p, const struct panel *panel,
+                           int64_t b0, int64_t n, const struct acts *a, int64_t row, int64_t n_row, struct chains *c)
 {
     for (; n_row >= AFFINE_ROWS; n_row -= AFFINE_ROWS, row += AFFINE_ROWS, c += AFFINE_ROWS)
-        gemm_rows(AFFINE_ROWS, span, terms, p, panel, b0, n, a, row, c);
+        gemm_rows(AFFINE_ROWS, bits, terms, p, panel, b0, n, a, row, c);
     for (; n_row > 0; n_row--, row++, c++)
-        gemm_rows(1, span, terms, p, panel, b0, n, a, row, c);
+        gemm_rows(1, bits, terms, p, panel, b0, n, a, row, c);
 }
 
-/* One row; span 8: nibbles. */
-VEC_INLINE void gemv_span(const int span, const int terms, const struct packed *p, const unsigned char *tile,
-                          const struct acts *a, int64_t row, struct chains *c)
+/* As bytes, 2 and 3 bits are like 4. */
+VEC_INLINE void gemm_bits(const int bits, const struct packed *p, const struct panel *panel, int64_t b0, int64_t n,
+                          const struct acts *a, int64_t row, int64_t n_row, struct chains *c)
+{
+    if (a->terms == 1)
+        gemm_terms(bits, 1, p, panel, b0, n, a, row, n_row, c);
+    else
+        gemm_terms(bits, 2, p, panel, b0, n, a, row, n_row, c);
+}
+
+static void gemm(const struct packed *p, const struct panel *panel, int64_t b0, int64_t n, const struct acts *a,
+                 int64_t row, int64_t n_row, struct chains *c)
+{
+    if (p->bits <= 4)
+        gemm_bits(4, p, panel, b0, n, a, row, n_row, c);
+    else if (p->bits == 5)
+        gemm_bits(5, p, panel, b0, n, a, row, n_row, c);
+    else if (p->bits == 6)
+        gemm_bits(6, p, panel, b0, n, a, row, n_row, c);
+    else
+        gemm_bits(8, p, panel, b0, n, a, row, n_row, c);
+}
+
+VEC_INLINE void gemv_terms(const int bits, const int terms, const struct packed *p, const unsigned char *tile,
+                           const struct acts *a, int64_t row, struct chains *c)
 {
     const int8_t  *q = acts_q(a, row);
     const float   *sx = acts_sx(a, row), *d = acts_d(a, row);
@@ -208,54 +251,35 @@ VEC_INLINE void gemv_span(const int span, const int terms, const struct packed *
     for (int64_t i = 0; i < a->blocks; tile += 2 * row16_size(p->dtype)) {
         const unsigned char *s = tile + (size_t)p->group_blocks * p->block_size;
         vf                   scale = widen(p->dtype, s), bias = widen(p->dtype, s + row16_size(p->dtype));
-        for (; tile < s; tile += p->block_size)
+        for (; tile < s; tile += bits * LINEAR_QUAD_BYTES) {
+            VEC_UNROLL
+            for (int j = 0; j < bits; j++)
+                __builtin_prefetch(tile + GEMV_AHEAD + j * LINEAR_QUAD_BYTES);
+            VEC_UNROLL
             for (int t = 0; t < terms; t++, i++, q += LINEAR_BLOCK) {
                 vi dot;
-                if (span == LINEAR_QUADS)
-                    dot = dot_nibbles(tile, q);
-                else
-                    dot_bytes(1, span, tile, &q, sum + i, &dot);
+                dot_block(1, bits, bits, tile, &q, sum + i, &dot);
                 acc = chain(dot, sx[i], scale, acc);
                 acc_bias = vf_fma(vf_set1(d[i]), bias, acc_bias);
             }
+        }
     }
     vf_store(c->a, acc);
     vf_store(c->b, acc_bias);
 }
 
-/* Calls f(span, terms, ...) with both as constants. */
-#if defined(VEC_VNNI)
-#define BY_BITS(f, bits, terms, ...)                                                                                   \
-    do {                                                                                                               \
-        if ((bits) <= 4)                                                                                               \
-            BY_TERMS(f, 8, terms, __VA_ARGS__);                                                                        \
-        else                                                                                                           \
-            BY_TERMS(f, 0, terms, __VA_ARGS__);                                                                        \
-    } while (0)
-#else
-#define BY_BITS(f, bits, terms, ...)                                                                                   \
-    do {                                                                                                               \
-        if ((bits) <= 4)                                                                                               \
-            BY_TERMS(f, 8, terms, __VA_ARGS__);                                                                        \
-        else if ((bits) == 5)                                                                                          \
-            BY_TERMS(f, 4, terms, __VA_ARGS__);                                                                        \
-        else if ((bits) == 6)                                                                                          \
-            BY_TERMS(f, 2, terms, __VA_ARGS__);                                                                        \
-        else                                                                                                           \
-            BY_TERMS(f, 0, terms, __VA_ARGS__);                                                                        \
-    } while (0)
-#endif
-#define BY_TERMS(f, span, terms, ...) ((terms) == 1 ? f(span, 1, __VA_ARGS__) : f(span, 2, __VA_ARGS__))
-
-static void gemm(const struct packed *p, const struct panel *panel, int64_t b0, int64_t n, const struct acts *a,
-                 int64_t row, int64_t n_row, struct chains *c)
+VEC_INLINE void gemv_bits(const int bits, const struct packed *p, const unsigned char *tile, const struct acts *a,
+                          int64_t row, struct chains *c)
 {
-    BY_BITS(gemm_span, p->bits, a->terms, p, panel, b0, n, a, row, n_row, c);
+    if (a->terms == 1)
+        gemv_terms(bits, 1, p, tile, a, row, c);
+    else
+        gemv_terms(bits, 2, p, tile, a, row, c);
 }
 
 static void gemv(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row, struct chains *c)
 {
-    BY_BITS(gemv_span, p->bits, a->terms, p, tile, a, row, c);
+    BY_BITS(gemv_bits, p->bits, p, tile, a, row, c);
 }
 
 /* --- dense products -------------------------------------------------------------------------------------------------

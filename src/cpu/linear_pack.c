@@ -3,7 +3,7 @@
  * The form of a parameter is fixed here, by its planes and the precision alone:
  *
  *   exact precision, quantized   dense float32, dequantized
- *   quantized                    nibbles for 2, 3 and 4 bits, bytes for 5, 6 and 8
+ *   quantized                    affine, in bit planes
  *   dense                        dense in its stored type
  *   vector (norms)               float32
  *
@@ -27,11 +27,11 @@ static bool plan(struct packed *p, const struct weight *w, enum precision precis
         if (!num_mul((size_t)w->n_in, LINEAR_TILE * dtype_size(p->dtype), &p->tile_size))
             return false;
     } else {
-        p->form = w->quant.bits <= 4 ? LINEAR_NIBBLES : LINEAR_BYTES;
+        p->form = LINEAR_AFFINE;
         p->dtype = w->quant.scale_dtype;
         p->bits = w->quant.bits;
         p->group_blocks = w->quant.group / LINEAR_BLOCK;
-        p->block_size = p->form == LINEAR_NIBBLES ? LINEAR_BLOCK_BYTES / 2 : LINEAR_BLOCK_BYTES;
+        p->block_size = (size_t)p->bits * LINEAR_QUAD_BYTES;
         p->group_size = (size_t)p->group_blocks * p->block_size + 2 * LINEAR_TILE * dtype_size(p->dtype);
         if (!num_mul((size_t)(w->n_in / w->quant.group), p->group_size, &p->tile_size))
             return false;
@@ -48,24 +48,32 @@ static const void *row_of(const void *plane, size_t row_bytes, int64_t row)
     return (const char *)plane + (size_t)row * row_bytes;
 }
 
-/* codes: the row's n_in codes; o: the output's lane. */
+#define BYTES4 0x01010101u
+
+/* Adds the four values of quad j, each below 2^b in its byte, to a plane of zeros; `lane` is the output's place in it.
+ */
+static void put_quad(unsigned char *lane, int b, int j, uint32_t values)
+{
+    uint32_t v;
+    lane += j % b * LINEAR_QUAD_BYTES;
+    memcpy(&v, lane, sizeof v);
+    v |= values << (b * (j / b));
+    memcpy(lane, &v, sizeof v);
+}
+
+/* codes: the row's n_in codes; o: the output's lane. Loading spends its time here, so four codes go at once. */
 static void place_codes(const struct packed *p, unsigned char *tile, int o, const uint8_t *codes)
 {
-    for (int64_t b = 0; b < p->n_in / LINEAR_BLOCK; b++, codes += LINEAR_BLOCK) {
+    int      low = linear_low_bits(p->bits), rest = p->bits - low;
+    uint32_t low_mask = ((1u << low) - 1) * BYTES4, rest_mask = ((1u << rest) - 1) * BYTES4, c;
+    for (int64_t b = 0; b < p->n_in / LINEAR_BLOCK; b++) {
         int64_t        g = b / p->group_blocks;
         unsigned char *block = tile + (size_t)g * p->group_size + (size_t)(b % p->group_blocks) * p->block_size;
-        unsigned char *lane = block + 4 * o;
-        if (p->form == LINEAR_BYTES) {
-            for (int j = 0; j < LINEAR_QUADS; j++)
-                memcpy(lane + j * 4 * LINEAR_TILE, codes + 4 * j, 4);
-            continue;
-        }
-        for (int i = 0; i < LINEAR_BLOCK / 2; i += 4) { /* a quad at once: codes are below 16 */
-            uint32_t low, high;
-            memcpy(&low, codes + i, 4);
-            memcpy(&high, codes + i + LINEAR_BLOCK / 2, 4);
-            low |= high << 4;
-            memcpy(lane + i * LINEAR_TILE, &low, 4);
+        for (int j = 0; j < LINEAR_QUADS; j++, codes += sizeof c) {
+            memcpy(&c, codes, sizeof c);
+            put_quad(block + 4 * o, low, j, c & low_mask);
+            if (rest)
+                put_quad(block + low * LINEAR_QUAD_BYTES + 4 * o, rest, j, c >> low & rest_mask);
         }
     }
 }
@@ -124,8 +132,7 @@ static void pack_tiles(void *arg, int i, int n)
     for (long t = lo; t < hi; t++) {
         unsigned char *tile = p->data + (size_t)t * p->tile_size;
         int            rows = (int)MIN(p->n_out - t * LINEAR_TILE, LINEAR_TILE);
-        if (rows < LINEAR_TILE)
-            memset(tile, 0, p->tile_size);
+        memset(tile, 0, p->tile_size);
         for (int o = 0; o < rows; o++)
             pack_row(k, tile, o, t * LINEAR_TILE + o, k->scratch + (size_t)i * k->row_scratch);
     }

@@ -61,19 +61,27 @@ static void quantize(const struct acts *a, int64_t row, const float *x)
     }
 }
 
+/* The codes of a block as bytes, quad by quad. */
+static void unpack_block(int bits, const unsigned char *block, uint8_t *out)
+{
+    int low = linear_low_bits(bits), rest = bits - low;
+    for (int j = 0; j < LINEAR_QUADS; j++)
+        for (int i = 0; i < LINEAR_QUAD_BYTES; i++) {
+            int c = block[j % low * LINEAR_QUAD_BYTES + i] >> (low * (j / low)) & ((1 << low) - 1);
+            if (rest) {
+                int high = block[(low + j % rest) * LINEAR_QUAD_BYTES + i] >> (rest * (j / rest));
+                c |= (high & ((1 << rest) - 1)) << low;
+            }
+            *out++ = (uint8_t)c;
+        }
+}
+
 static void unpack(const struct packed *p, const unsigned char *tile, int64_t b0, int64_t n, struct panel *out)
 {
     for (int64_t b = 0; b < n; b++) {
         int64_t              g = (b0 + b) / p->group_blocks, in_group = (b0 + b) % p->group_blocks;
-        const unsigned char *group = tile + (size_t)g * p->group_size, *codes = group + in_group * p->block_size;
-        if (p->form == LINEAR_BYTES) {
-            memcpy(out->codes[b], codes, LINEAR_BLOCK_BYTES);
-        } else {
-            for (int i = 0; i < LINEAR_BLOCK_BYTES / 2; i++) {
-                out->codes[b][i] = codes[i] & 15;
-                out->codes[b][i + LINEAR_BLOCK_BYTES / 2] = codes[i] >> 4;
-            }
-        }
+        const unsigned char *group = tile + (size_t)g * p->group_size;
+        unpack_block(p->bits, group + (size_t)in_group * p->block_size, out->codes[b]);
         if (in_group == 0) {
             const unsigned char *s = group + (size_t)p->group_blocks * p->block_size;
             quant_widen(p->dtype, s, LINEAR_TILE, out->scale[b / p->group_blocks]);

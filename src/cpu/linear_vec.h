@@ -41,13 +41,15 @@ VEC_INLINE vi vi_set1(int32_t v)
 {
     return _mm512_set1_epi32(v);
 }
-VEC_INLINE vi vi_low(vi a)
+VEC_INLINE vi vi_or(vi a, vi b)
 {
-    return _mm512_and_si512(a, _mm512_set1_epi8(15));
+    return _mm512_or_si512(a, b);
 }
-VEC_INLINE vi vi_high(vi a)
+/* Bytes moved n bits up (down when n < 0), then masked: mask must clear what comes from the neighbouring byte. */
+VEC_INLINE vi vi_bits(vi a, int n, int mask)
 {
-    return _mm512_and_si512(_mm512_srli_epi16(a, 4), _mm512_set1_epi8(15));
+    vi s = n == 0 ? a : n > 0 ? _mm512_slli_epi16(a, (unsigned)n) : _mm512_srli_epi16(a, (unsigned)-n);
+    return _mm512_and_si512(s, _mm512_set1_epi8((char)mask));
 }
 VEC_INLINE vi vi_add(vi a, vi b)
 {
@@ -115,14 +117,18 @@ VEC_INLINE vi vi_set1(int32_t v)
     __m256i x = _mm256_set1_epi32(v);
     return (vi){x, x};
 }
-VEC_INLINE vi vi_low(vi x)
+VEC_INLINE vi vi_or(vi x, vi y)
 {
-    const __m256i low = _mm256_set1_epi8(15);
-    return (vi){_mm256_and_si256(x.a, low), _mm256_and_si256(x.b, low)};
+    return (vi){_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)};
 }
-VEC_INLINE vi vi_high(vi x)
+VEC_INLINE vi vi_bits(vi x, int n, int mask)
 {
-    return vi_low((vi){_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4)});
+    const __m256i m = _mm256_set1_epi8((char)mask);
+    if (n > 0)
+        x = (vi){_mm256_slli_epi16(x.a, n), _mm256_slli_epi16(x.b, n)};
+    if (n < 0)
+        x = (vi){_mm256_srli_epi16(x.a, -n), _mm256_srli_epi16(x.b, -n)};
+    return (vi){_mm256_and_si256(x.a, m), _mm256_and_si256(x.b, m)};
 }
 VEC_INLINE vi vi_add(vi x, vi y)
 {
