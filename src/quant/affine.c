@@ -47,6 +47,8 @@ void quant_codes_row(const struct quant *q, const void *codes, int64_t K, uint8_
             out[2 * i] = p[i] & 15;
             out[2 * i + 1] = p[i] >> 4;
         }
+        if (K % 2)
+            out[K - 1] = p[K / 2] & 15;
         return;
     }
     for (int64_t i = 0; i < K; i += PACK, p += q->bits)
