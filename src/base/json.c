@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/num.h"
 #include "base/utf8.h"
 
 #define SCRATCH_MAX ((size_t)64 << 20)
@@ -45,11 +46,7 @@ static int hex4(const char *p, const char *end)
     if (end - p < 4)
         return -1;
     for (int i = 0; i < 4; i++) {
-        char c = p[i];
-        int  d = c >= '0' && c <= '9'   ? c - '0'
-                 : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                 : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                        : -1;
+        int d = num_hex_digit(p[i]);
         if (d < 0)
             return -1;
         v = v * 16 + d;

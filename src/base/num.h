@@ -24,6 +24,12 @@ static inline bool num_align(size_t n, size_t align, size_t *r)
     return true;
 }
 
+/* The value of a hexadecimal digit, -1 for another character. */
+static inline int num_hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 /* Parse a whole NUL-terminated string as one number: no blanks around it, no trailing text, in range; doubles are finite. */
 bool num_parse_i64(const char *s, int64_t *out);
 bool num_parse_f64(const char *s, double *out);

@@ -6,6 +6,7 @@
 
 #include "base/num.h"
 #include "base/utf8.h"
+#include "base/vec.h"
 #include "text/unicode.h"
 
 void added_deinit(struct added *a)
@@ -19,14 +20,10 @@ void added_deinit(struct added *a)
 
 struct added_token *added_put(struct added *a, const struct added_token *t)
 {
-    if (a->n == a->cap) {
-        size_t              cap = a->cap ? a->cap * 2 : 32;
-        struct added_token *v = realloc(a->v, cap * sizeof *v);
-        if (!v)
-            return NULL;
-        a->v = v;
-        a->cap = cap;
-    }
+    struct added_token *v = vec_room(a->v, a->n, &a->cap, sizeof *v);
+    if (!v)
+        return NULL;
+    a->v = v;
     a->v[a->n] = *t;
     return &a->v[a->n++];
 }

@@ -12,6 +12,7 @@
 
 #include "base/num.h"
 #include "base/utf8.h"
+#include "base/vec.h"
 #include "text/bytelevel.h"
 
 #define NO_RANK UINT32_MAX
@@ -57,14 +58,10 @@ bool bpe_add(struct bpe *m, int32_t left, int32_t right, int32_t id)
         return false;
     size_t seam = seam_of(m, left, right);
     m->seams[seam / 64] |= (uint64_t)1 << (seam % 64);
-    if (m->n_pairs == m->cap) {
-        size_t           cap = m->cap ? m->cap * 2 : 1024;
-        struct bpe_pair *p = m->n_pairs < NO_RANK - 1 ? realloc(m->pairs, cap * sizeof *p) : NULL;
-        if (!p)
-            return false;
-        m->pairs = p;
-        m->cap = cap;
-    }
+    struct bpe_pair *p = m->n_pairs < NO_RANK - 1 ? vec_room(m->pairs, m->n_pairs, &m->cap, sizeof *p) : NULL;
+    if (!p)
+        return false;
+    m->pairs = p;
     m->pairs[m->n_pairs] = (struct bpe_pair){(uint32_t)left, (uint32_t)right, (uint32_t)m->n_pairs, id};
     m->n_pairs++;
     return true;
@@ -138,14 +135,10 @@ static inline void set_pair(const struct bpe *m, struct bpe_node *a, int32_t rig
 
 static int add_node(struct bpe_scratch *s, int32_t id, struct error *e)
 {
-    if (s->n_nodes == s->nodes_cap) {
-        size_t           cap = s->nodes_cap ? s->nodes_cap * 2 : 256;
-        struct bpe_node *p = s->n_nodes < INT32_MAX ? realloc(s->nodes, cap * sizeof *p) : NULL;
-        if (!p)
-            return error_nomem(e, "a long text");
-        s->nodes = p;
-        s->nodes_cap = cap;
-    }
+    struct bpe_node *v = s->n_nodes < INT32_MAX ? vec_room(s->nodes, s->n_nodes, &s->nodes_cap, sizeof *v) : NULL;
+    if (!v)
+        return error_nomem(e, "a long text");
+    s->nodes = v;
     s->nodes[s->n_nodes++].id = id;
     return 0;
 }
@@ -243,14 +236,10 @@ static size_t join_short(const struct bpe *m, struct bpe_node *v, size_t n)
 
 static int heap_push(struct bpe_scratch *s, uint64_t key, struct error *e)
 {
-    if (s->n_heap == s->heap_cap) {
-        size_t    cap = s->heap_cap ? s->heap_cap * 2 : 256;
-        uint64_t *p = realloc(s->heap, cap * sizeof *p);
-        if (!p)
-            return error_nomem(e, "a long text");
-        s->heap = p;
-        s->heap_cap = cap;
-    }
+    uint64_t *h = vec_room(s->heap, s->n_heap, &s->heap_cap, sizeof *h);
+    if (!h)
+        return error_nomem(e, "a long text");
+    s->heap = h;
     size_t i = s->n_heap++;
     for (; i > 0 && s->heap[(i - 1) / 4] > key; i = (i - 1) / 4)
         s->heap[i] = s->heap[(i - 1) / 4];

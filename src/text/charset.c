@@ -5,6 +5,7 @@
 #include <utf8proc.h>
 
 #include "base/num.h"
+#include "base/vec.h"
 #include "text/unicode.h"
 
 void charset_deinit(struct charset *s)
@@ -19,16 +20,12 @@ void charset_add(struct charset *s, uint32_t lo, uint32_t hi)
         s->v[s->n - 1].hi = hi;
         return;
     }
-    if (s->n == s->cap) {
-        size_t             cap = s->cap ? s->cap * 2 : 16;
-        struct char_range *v = s->failed ? NULL : realloc(s->v, cap * sizeof *v);
-        if (!v) {
-            s->failed = true;
-            return;
-        }
-        s->v = v;
-        s->cap = cap;
+    struct char_range *v = s->failed ? NULL : vec_room(s->v, s->n, &s->cap, sizeof *v);
+    if (!v) {
+        s->failed = true;
+        return;
     }
+    s->v = v;
     s->v[s->n++] = (struct char_range){lo, hi};
 }
 

@@ -62,11 +62,7 @@ static int hex_token(struct str s)
     if (s.n != 6 || memcmp(s.p, "<0x", 3) != 0 || s.p[5] != '>')
         return -1;
     for (int i = 3; i < 5; i++) {
-        char c = s.p[i];
-        int  h = c >= '0' && c <= '9'   ? c - '0'
-                 : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                 : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                        : -1;
+        int h = num_hex_digit(s.p[i]);
         if (h < 0)
             return -1;
         v = v * 16 + h;

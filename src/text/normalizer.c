@@ -12,6 +12,7 @@
 
 #include "base/num.h"
 #include "base/utf8.h"
+#include "base/vec.h"
 #include "text/charset.h"
 #include "text/unicode.h"
 
@@ -38,14 +39,10 @@ static int load_step(struct component *c, const char *type, const json_t *o, voi
         kind++;
     if (kind == ARRAY_LEN(names))
         return component_unsupported(c, type);
-    if (z->n == z->cap) {
-        size_t                  cap = z->cap ? z->cap * 2 : 4;
-        struct normalizer_step *v = realloc(z->v, cap * sizeof *v);
-        if (!v)
-            return error_nomem(c->e, "a tokenizer");
-        z->v = v;
-        z->cap = cap;
-    }
+    struct normalizer_step *v = vec_room(z->v, z->n, &z->cap, sizeof *v);
+    if (!v)
+        return error_nomem(c->e, "a tokenizer");
+    z->v = v;
     struct normalizer_step *s = &z->v[z->n++];
     *s = (struct normalizer_step){.kind = (enum kind)kind};
     if (s->kind == REPLACE && (status = finder_load(&s->find, c, json_object_get(o, "pattern"))) == 0)

@@ -132,21 +132,13 @@ static bool is_alnum(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* Up to `max` hexadecimal digits; false when there are fewer than `min` or the value is no character. */
 static bool hex(struct reader *r, int min, int max, uint32_t *cp)
 {
     int n = 0;
     *cp = 0;
-    for (; n < max && r->p < r->end && hex_digit(*r->p) >= 0; n++)
-        *cp = *cp * 16 + (uint32_t)hex_digit(*r->p++);
+    for (; n < max && r->p < r->end && num_hex_digit(*r->p) >= 0; n++)
+        *cp = *cp * 16 + (uint32_t)num_hex_digit(*r->p++);
     return n >= min && *cp < UNICODE_END;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
+#include "base/vec.h"
 #include "text/bytelevel.h"
 
 #define GPT2_PATTERN "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
@@ -36,16 +37,12 @@ struct pretok_step {
 
 static struct pretok_step *add_step(struct pretok *p, struct component *c, enum kind kind)
 {
-    if (p->n == p->cap) {
-        size_t              cap = p->cap ? p->cap * 2 : 8;
-        struct pretok_step *v = realloc(p->v, cap * sizeof *v);
-        if (!v) {
-            error_nomem(c->e, "a tokenizer");
-            return NULL;
-        }
-        p->v = v;
-        p->cap = cap;
+    struct pretok_step *v = vec_room(p->v, p->n, &p->cap, sizeof *v);
+    if (!v) {
+        error_nomem(c->e, "a tokenizer");
+        return NULL;
     }
+    p->v = v;
     p->v[p->n] = (struct pretok_step){.kind = kind};
     return &p->v[p->n++];
 }
@@ -207,14 +204,10 @@ void pretok_scratch_deinit(struct pretok_scratch *s)
 
 static int put_piece(struct pieces *to, size_t start, size_t end, struct error *e)
 {
-    if (to->n == to->cap) {
-        size_t        cap = to->cap ? to->cap * 2 : 256;
-        struct piece *v = realloc(to->v, cap * sizeof *v);
-        if (!v)
-            return error_nomem(e, "a long text");
-        to->v = v;
-        to->cap = cap;
-    }
+    struct piece *v = vec_room(to->v, to->n, &to->cap, sizeof *v);
+    if (!v)
+        return error_nomem(e, "a long text");
+    to->v = v;
     to->v[to->n++] = (struct piece){start, end};
     return 0;
 }

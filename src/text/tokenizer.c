@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/num.h"
 #include "base/utf8.h"
+#include "base/vec.h"
 #include "text/tokenizer_int.h"
 
 #define ARENA_MAX ((size_t)256 << 20)
@@ -14,14 +15,10 @@
 
 bool ids_push(struct ids *ids, int32_t id)
 {
-    if (ids->n == ids->cap) {
-        size_t   cap = ids->cap ? ids->cap * 2 : 64;
-        int32_t *v = realloc(ids->v, cap * sizeof *v);
-        if (!v)
-            return false;
-        ids->v = v;
-        ids->cap = cap;
-    }
+    int32_t *v = vec_room(ids->v, ids->n, &ids->cap, sizeof *v);
+    if (!v)
+        return false;
+    ids->v = v;
     ids->v[ids->n++] = id;
     return true;
 }

@@ -2,11 +2,11 @@
  * special_tokens_map.json.
  *
  * Nothing else of these files concerns the tokenizer: which tokens exist and what is put around a text, tokenizer.json
- * says. Numbers are read as reals, since model_max_length is often 10^30 written out. */
-#include <jansson.h>
-
-#include "base/file.h"
+ * says. */
+#include "base/pyjson.h"
 #include "text/tokenizer_int.h"
+
+#define FILE_MAX ((size_t)64 << 20)
 
 static const char *const names[SPECIAL_COUNT] = {"bos_token", "eos_token", "unk_token", "pad_token",
                                                  "sep_token", "cls_token", "mask_token"};
@@ -34,25 +34,18 @@ static int read_specials(struct tokenizer *t, const json_t *doc, const char *pat
 /* A file that is not there is fine. */
 static int read_one(struct tokenizer *t, const char *path, struct error *e)
 {
-    struct file_map f;
-    struct error    mine = {0};
-    json_error_t    why;
-    int             status = file_map_open(&f, path, &mine);
-    if (status) {
-        if (status != ERR_NOT_FOUND && e)
-            *e = mine;
-        return status == ERR_NOT_FOUND ? 0 : status;
-    }
-    json_t *doc = json_loadb(f.p, f.n, JSON_DECODE_INT_AS_REAL, &why);
-    if (!doc && json_error_code(&why) == json_error_out_of_memory)
-        status = error_nomem(e, path);
-    else if (!json_is_object(doc))
-        status =
-            error_set(e, ERR_FORMAT, NULL, "%s: not a JSON object%s%s", path, doc ? "" : ": ", doc ? "" : why.text);
-    else
-        status = read_specials(t, doc, path, e);
+    struct error mine = {0};
+    json_t      *doc = NULL;
+    int          status = pyjson_load(&doc, path, FILE_MAX, &mine);
+    if (status == ERR_NOT_FOUND)
+        return 0;
+    if (!status && !json_is_object(doc))
+        status = error_set(&mine, ERR_FORMAT, NULL, "%s: not a JSON object", path);
+    if (!status)
+        status = read_specials(t, doc, path, &mine);
     json_decref(doc);
-    file_map_close(&f);
+    if (status && e)
+        *e = mine;
     return status;
 }
 
