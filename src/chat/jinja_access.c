@@ -243,7 +243,7 @@ static struct list *characters(struct jinja_run *r, struct value s)
     struct list *list = jinja_list(r, n);
     for (size_t i = 0; list && i < n; i++) {
         size_t len = text_next(s.u.s, at, &cp);
-        list->v[i] = value_markup(text_slice(s.u.s, at, at + len), s.markup);
+        list->v[i] = value_str(text_slice(s.u.s, at, at + len)); /* iterating markup gives plain characters */
         at += len;
     }
     return list;
@@ -275,9 +275,11 @@ struct value jinja_slice(struct jinja_run *r, struct value object, struct value 
     size_t  length;
     if (object.type == VALUE_UNDEFINED)
         return jinja_fail_undefined(r, object);
+    if (object.type == VALUE_DICT)
+        return jinja_fail(r, "unhashable type: 'slice'");
     if (object.type != VALUE_STRING && object.type != VALUE_LIST && object.type != VALUE_TUPLE &&
         object.type != VALUE_RANGE)
-        return jinja_undefined(r, value_str(STR("slice")), object.type);
+        return jinja_fail(r, "'%s' object is not subscriptable", value_type_name(object.type));
     if (!by && value_is_integral(step))
         by = MIN(MAX(value_integral(step), -INT32_MAX), INT32_MAX);
     if (!by)

@@ -119,6 +119,7 @@ enum flow jinja_exec_for(struct jinja_run *r, struct scope *s, const struct node
     struct list *list = chosen_items(r, s, n, jinja_items(r, items));
     struct loop *loop = list && !r->status ? jinja_alloc(r, sizeof *loop) : NULL;
     enum flow    flow = FLOW_NEXT;
+    bool         completed = false;
     if (!loop)
         return flow;
     *loop = (struct loop){.node = n, .scope = s, .items = list, .depth = depth};
@@ -132,9 +133,10 @@ enum flow jinja_exec_for(struct jinja_run *r, struct scope *s, const struct node
         assign(r, inner, n->target, list->v[loop->at]);
         if (!r->status)
             flow = jinja_exec(r, inner, n->body);
+        completed |= flow == FLOW_NEXT;
         jinja_scope_end(r, inner);
     }
-    if (list->n || !n->otherwise || r->status)
+    if (completed || !n->otherwise || r->status) /* as in Jinja, `else` also follows a loop that broke off at once */
         return FLOW_NEXT;
     struct scope *inner = jinja_scope(r, s);
     return inner ? jinja_exec(r, inner, n->otherwise) : FLOW_NEXT;

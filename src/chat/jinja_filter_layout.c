@@ -72,17 +72,22 @@ struct value filter_center(struct jinja_run *r, struct value v, const struct jin
 
 struct value filter_truncate(struct jinja_run *r, struct value v, const struct jinja_call *c)
 {
-    struct value s = jinja_str(r, v);
+    struct value s = v;
     int64_t      length = jinja_arg_int(r, c->arg[0], 255), leeway = jinja_arg_int(r, c->arg[3], 5), keep;
     struct str   end = jinja_arg_str(r, c->arg[2], STR("..."));
+    size_t       n;
     struct buf   b;
-    if (r->status || !jinja_spend(r, s.u.s.n / 8))
+    if (r->status || (s.type == VALUE_STRING && !jinja_spend(r, s.u.s.n / 8)))
         return value_none();
     keep = length - (int64_t)text_count(end);
     if (keep < 0 || leeway < 0)
         return jinja_fail(r, keep < 0 ? "expected length >= %zu" : "expected leeway >= 0", text_count(end));
-    if ((int64_t)text_count(s.u.s) - leeway <= length)
+    if (!jinja_length(s, &n))
+        return jinja_fail(r, "object of type '%s' has no len()", value_type_name(s.type));
+    if ((int64_t)n - leeway <= length)
         return s;
+    if (s.type != VALUE_STRING)
+        return jinja_fail_type(r, "truncate needs a string", s);
     struct str cut = text_slice(s.u.s, 0, text_offset(s.u.s, (size_t)keep));
     if (!value_truth(c->arg[1])) {
         long blank = text_rfind(cut, STR(" "));
@@ -118,13 +123,30 @@ struct wrap {
     struct buf out;
     struct str glue;
     size_t     width, column; /* code points; column of the current line */
-    bool       cut_long, hyphens, any;
+    bool       cut_long, hyphens;
+    bool       first; /* the first line of a paragraph, which keeps its blanks */
 };
+
+static bool is_blank(uint32_t cp)
+{
+    return cp == ' ' || (cp >= 0x09 && cp <= 0x0d);
+}
+
+/* Blanks at a line's end go. */
+static void wrap_trim(struct wrap *w)
+{
+    while (w->column && w->out.n && is_blank((unsigned char)w->out.p[w->out.n - 1])) {
+        w->out.n--;
+        w->column--;
+    }
+}
 
 static void wrap_break(struct wrap *w)
 {
+    wrap_trim(w);
     buf_put(&w->out, w->glue.p, w->glue.n);
     w->column = 0;
+    w->first = false;
 }
 
 /* A chunk is a run of blanks, or a word (up to a hyphen inside it). */
@@ -134,10 +156,10 @@ static size_t chunk_end(const struct wrap *w, struct str s, size_t at)
     bool     space;
     size_t   start = at;
     text_next(s, at, &cp);
-    space = text_is_space(cp);
+    space = is_blank(cp);
     while (at < s.n) {
         size_t n = text_next(s, at, &cp);
-        if (text_is_space(cp) != space)
+        if (is_blank(cp) != space)
             break;
         at += n;
         if (w->hyphens && cp == '-' && at < s.n && at - start > 1 && text_next(s, at, &next) && text_is_alpha(next))
@@ -146,30 +168,35 @@ static size_t chunk_end(const struct wrap *w, struct str s, size_t at)
     return at;
 }
 
+/* Bytes of a long word that fill what is left of the line, up to a hyphen if there is one. */
+static size_t word_cut(const struct wrap *w, struct str word)
+{
+    size_t cut = text_offset(word, w->width - MIN(w->column, w->width));
+    long   hyphen = w->hyphens ? text_rfind(text_slice(word, 0, cut), STR("-")) : -1;
+    return hyphen > 0 && word.p[0] != '-' ? (size_t)hyphen + 1 : cut;
+}
+
 static void wrap_chunk(struct wrap *w, struct str chunk)
 {
-    size_t n = text_count(chunk);
-    if (w->column && w->column + n > w->width) {
-        struct str kept = text_strip(buf_str(&w->out), NULL, TEXT_RIGHT); /* blanks at a line's end go */
-        w->out.n = kept.n;
-        wrap_break(w);
-        chunk = text_strip(chunk, NULL, TEXT_LEFT);
-        n = text_count(chunk);
-    }
-    while (w->cut_long && n > w->width) {
-        size_t cut = text_offset(chunk, w->width);
+    bool blank = is_blank((unsigned char)chunk.p[0]);
+    while (chunk.n && !w->out.failed && (!blank || w->column || w->first)) {
+        size_t n = text_count(chunk), cut = chunk.n;
+        bool   fits = w->column + n <= w->width;
+        if (!fits && w->cut_long && n > w->width)
+            cut = word_cut(w, chunk);
+        else if (!fits && w->column)
+            cut = 0;
         buf_put(&w->out, chunk.p, cut);
+        w->column += text_count(text_slice(chunk, 0, cut));
         chunk = text_slice(chunk, cut, chunk.n);
-        n -= w->width;
-        wrap_break(w);
+        if (chunk.n)
+            wrap_break(w);
     }
-    buf_put(&w->out, chunk.p, chunk.n);
-    w->column += n;
 }
 
 struct value filter_wordwrap(struct jinja_run *r, struct value v, const struct jinja_call *c)
 {
-    struct str  s = jinja_text(r, v);
+    struct str  s = v.type == VALUE_STRING ? v.u.s : STR("");
     int64_t     width = jinja_arg_int(r, c->arg[0], 79);
     struct wrap w = {.glue = STR("\n"), .cut_long = true, .hyphens = true};
     if (c->arg[1].type != VALUE_ABSENT)
@@ -178,6 +205,8 @@ struct value filter_wordwrap(struct jinja_run *r, struct value v, const struct j
         w.glue = c->arg[2].u.s;
     if (c->arg[3].type != VALUE_ABSENT)
         w.hyphens = value_truth(c->arg[3]);
+    if (v.type != VALUE_STRING)
+        return jinja_fail_type(r, "wordwrap needs a string", v);
     if (width < 1)
         return jinja_fail(r, "invalid width %lld (must be > 0)", (long long)width);
     w.width = (size_t)width;
@@ -186,10 +215,12 @@ struct value filter_wordwrap(struct jinja_run *r, struct value v, const struct j
         struct str line = text_slice(s, at, text_line_end(s, at, &next));
         if (at)
             wrap_break(&w);
+        w.first = true;
         for (size_t i = 0, end; i < line.n && jinja_spend(r, 1); i = end) {
             end = chunk_end(&w, line, i);
             wrap_chunk(&w, text_slice(line, i, end));
         }
+        wrap_trim(&w);
     }
     return jinja_take(r, &w.out);
 }

@@ -85,6 +85,12 @@ static int order_first(struct jinja_run *r, const struct value *a, const struct 
     return ctx ? -c : c;
 }
 
+/* As lists of one key each compare: equal keys need no order. */
+static int order_key(struct jinja_run *r, const struct value *a, const struct value *b, void *ctx)
+{
+    return jinja_equal(r, *a, *b) ? 0 : order_first(r, a, b, ctx);
+}
+
 /* Items as [key, item] in turn: the key is the attribute (or the item), folded unless case counts. */
 static struct value *keyed(struct jinja_run *r, const struct list *items, struct value attribute, bool case_sensitive,
                            struct value fallback)
@@ -167,7 +173,7 @@ struct value filter_sort(struct jinja_run *r, struct value v, const struct jinja
         return value_none();
     for (size_t i = 0; multi && i < items->n && !r->status; i++)
         pairs[2 * i] = multi_key(r, items->v[i], attribute, case_sensitive);
-    jinja_sort(r, pairs, items->n, 2, order_first, value_truth(c->arg[0]) ? r : NULL);
+    jinja_sort(r, pairs, items->n, 2, order_key, value_truth(c->arg[0]) ? r : NULL);
     struct list *list = r->status ? NULL : jinja_list(r, items->n);
     for (size_t i = 0; list && i < list->n; i++)
         list->v[i] = pairs[2 * i + 1];
@@ -222,8 +228,7 @@ struct value filter_groupby(struct jinja_run *r, struct value v, const struct ji
     if (!pairs)
         return value_none();
     jinja_sort(r, pairs, items->n, 2, order_first, NULL);
-    for (size_t i = 0; i < items->n && !r->status; i++) {
-        builder_add(r, &members, pairs[2 * i + 1]);
+    for (size_t i = 0; i < items->n && builder_add(r, &members, pairs[2 * i + 1]); i++) {
         if (i + 1 < items->n && jinja_equal(r, pairs[2 * i], pairs[2 * i + 2]))
             continue;
         struct value key = fold ? jinja_path(r, members.list->v[0], c->arg[0], c->arg[1]) : pairs[2 * i];

@@ -182,7 +182,7 @@ struct value jinja_percent(struct jinja_run *r, struct value format, struct valu
             percent_directive(r, &b, &p);
     }
     bool rest = v.type == VALUE_TUPLE ? p.used < v.u.list->n : !p.used && v.type != VALUE_DICT && v.type != VALUE_LIST;
-    if (rest && !p.named)
+    if (rest && !p.named && !b.failed)
         jinja_fail(r, "not all arguments converted during string formatting");
     struct value made = jinja_take(r, &b);
     made.markup = format.markup;
@@ -284,7 +284,10 @@ static void put_field(struct jinja_run *r, struct buf *b, struct fields *fields,
         v = jinja_take(r, &repr);
     } else if (conversion == 's')
         v = jinja_str(r, v);
-    if (v.type == VALUE_INT || (v.type == VALUE_BOOL && spec.n))
+    bool integer = v.type == VALUE_INT || (v.type == VALUE_BOOL && spec.n);
+    if (integer && f.precision >= 0 && (!f.type || !strchr("eEfFgG%", f.type)))
+        jinja_fail(r, "Precision not allowed in integer format specifier");
+    else if (integer)
         format_int(r, b, &f, value_integral(v));
     else if (v.type == VALUE_FLOAT)
         format_float(r, b, &f, v.u.d);

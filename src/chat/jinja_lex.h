@@ -14,8 +14,9 @@
 #define JINJA_OPERATORS(TOKEN)                                                                                         \
     TOKEN(FLOORDIV, "//")                                                                                              \
     TOKEN(POW, "**")                                                                                                   \
-    TOKEN(EQ, "==") TOKEN(NE, "!=") TOKEN(GE, ">=") TOKEN(LE, "<=") TOKEN(ADD, "+") TOKEN(SUB, "-") TOKEN(DIV, "/")    \
-        TOKEN(MUL, "*") TOKEN(MOD, "%") TOKEN(TILDE, "~") TOKEN(LBRACKET, "[") TOKEN(RBRACKET, "]") TOKEN(LPAREN, "(") \
+    TOKEN(EQ, "==")                                                                                                    \
+    TOKEN(NE, "!=") TOKEN(GE, ">=") TOKEN(LE, "<=") TOKEN(ADD, "+") TOKEN(SUB, "-") TOKEN(DIV, "/") TOKEN(MUL, "*")    \
+        TOKEN(MOD, "%") TOKEN(TILDE, "~") TOKEN(LBRACKET, "[") TOKEN(RBRACKET, "]") TOKEN(LPAREN, "(")                 \
             TOKEN(RPAREN, ")") TOKEN(LBRACE, "{") TOKEN(RBRACE, "}") TOKEN(GT, ">") TOKEN(LT, "<") TOKEN(ASSIGN, "=")  \
                 TOKEN(DOT, ".") TOKEN(COLON, ":") TOKEN(PIPE, "|") TOKEN(COMMA, ",") TOKEN(SEMICOLON, ";")
 

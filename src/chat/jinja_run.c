@@ -94,7 +94,7 @@ void *jinja_alloc(struct jinja_run *r, size_t size)
 {
     void *p = r->status ? NULL : arena_alloc(&r->arena, size);
     if (!p)
-        jinja_fail_memory(r, size > r->arena.max - MIN(r->arena.max, r->arena.used + 16));
+        jinja_fail_memory(r, size / 16 + 1 > (r->arena.max - r->arena.used) / 16);
     return p;
 }
 
@@ -131,17 +131,19 @@ void jinja_scope_keep(struct scope *s)
         s->kept = true;
 }
 
-static struct binding *find(const struct scope *s, struct str name)
+static struct binding *find(struct jinja_run *r, const struct scope *s, struct str name)
 {
-    for (struct binding *b = s->first; b; b = b->next)
+    size_t n = 0;
+    for (struct binding *b = s->first; b; b = b->next, n++)
         if (str_eq(b->name, name))
             return b;
+    jinja_spend(r, n / 8);
     return NULL;
 }
 
 bool jinja_bind(struct jinja_run *r, struct scope *s, struct str name, struct value v)
 {
-    struct binding *b = find(s, name);
+    struct binding *b = find(r, s, name);
     if (!b) {
         if ((b = r->spare_bindings))
             r->spare_bindings = b->next;
@@ -171,7 +173,7 @@ struct value jinja_lookup(struct jinja_run *r, struct scope *s, struct str name)
 {
     struct value v;
     for (; s; s = s->outer) {
-        const struct binding *b = find(s, name);
+        const struct binding *b = find(r, s, name);
         if (b)
             return b->value;
     }

@@ -26,8 +26,6 @@ TEST_OF(is_string, v.type == VALUE_STRING)
 TEST_OF(is_mapping, v.type == VALUE_DICT)
 TEST_OF(is_escaped, v.type == VALUE_STRING && v.markup)
 TEST_OF(is_callable, jinja_callable(v))
-TEST_OF(is_filter, v.type == VALUE_STRING && jinja_filter_row(v.u.s))
-TEST_OF(is_test, v.type == VALUE_STRING && jinja_test_row(v.u.s))
 
 /* It has a length and items by index or key. */
 TEST_OF(is_sequence, v.type == VALUE_STRING || v.type == VALUE_LIST || v.type == VALUE_TUPLE || v.type == VALUE_DICT ||
@@ -35,6 +33,25 @@ TEST_OF(is_sequence, v.type == VALUE_STRING || v.type == VALUE_LIST || v.type ==
 TEST_OF(is_iterable, v.type == VALUE_STRING || v.type == VALUE_LIST || v.type == VALUE_TUPLE || v.type == VALUE_DICT ||
                          v.type == VALUE_RANGE || v.type == VALUE_UNDEFINED || v.type == VALUE_VIEW ||
                          v.type == VALUE_ITERATOR || v.type == VALUE_LOOP)
+
+static struct value is_row(struct jinja_run *r, struct value v, const struct jinja_row *(*find)(struct str))
+{
+    if (v.type == VALUE_LIST || v.type == VALUE_DICT)
+        return jinja_fail_type(r, "unhashable type", v);
+    return value_bool(v.type == VALUE_STRING && find(v.u.s));
+}
+
+TEST(is_filter)
+{
+    (void)c;
+    return is_row(r, v, jinja_filter_row);
+}
+
+TEST(is_test)
+{
+    (void)c;
+    return is_row(r, v, jinja_test_row);
+}
 
 /* The same object: for values without identity, the same type and value. */
 TEST(is_sameas)

@@ -25,16 +25,26 @@ static bool add_tokens(const struct chat_template *t, json_t *request)
     return true;
 }
 
+struct probe {
+    const struct chat_template *t;
+    struct error               *e;
+    int                         status; /* ERR_NOMEM, the only fault that counts */
+};
+
 /* Renders a conversation given as JSON text and says whether `wanted` comes out. */
-static bool shows(const struct chat_template *t, const char *request, const char *wanted)
+static bool shows(struct probe *p, const char *request, const char *wanted)
 {
     static const struct jinja_limits limits = {.output = 1 << 20, .memory = 16 << 20, .steps = 1000000};
-    json_t                          *json = json_loads(request, 0, NULL);
+    json_t                          *json = p->status ? NULL : json_loads(request, 0, NULL);
+    struct error                     why = {0};
     struct buf                       out;
-    bool                             yes;
+    int                              rc;
     buf_init(&out, limits.output);
-    yes = json && add_tokens(t, json) && !template_render(t, json, 0, &limits, &out, NULL) &&
-          strstr(buf_cstr(&out), wanted);
+    rc = json && add_tokens(p->t, json) ? template_render(p->t, json, 0, &limits, &out, &why)
+                                        : error_nomem(&why, "trying the chat template");
+    if (rc == ERR_NOMEM && !p->status)
+        p->status = error_set(p->e, rc, NULL, "%s", why.msg);
+    bool yes = !rc && strstr(buf_cstr(&out), wanted);
     buf_deinit(&out);
     json_decref(json);
     return yes;
@@ -52,22 +62,24 @@ static bool shows(const struct chat_template *t, const char *request, const char
 #define PYTHON "'" NEEDLE "'" /* such quotes show that a structure was printed as it is */
 #define JSON "{\"" NEEDLE "\""
 
-void template_probe(struct chat_template *t)
+int template_probe(struct chat_template *t, struct error *e)
 {
+    struct probe            p = {.t = t, .e = e};
     struct template_traits *traits = &t->traits;
     const char             *parts = CHAT("\"user\"", "[{\"type\":\"text\",\"text\":\"" NEEDLE "\"}]");
     const char             *object = CALL("\"\"", OBJECT), *text = CALL("\"\"", TEXT);
-    bool                    plain = shows(t, CHAT("\"user\"", "\"" NEEDLE "\""), NEEDLE);
-    traits->null_content = !shows(t, object, NEEDLE) && !shows(t, text, NEEDLE) &&
-                           (shows(t, CALL("null", OBJECT), NEEDLE) || shows(t, CALL("null", TEXT), NEEDLE));
+    bool                    plain = shows(&p, CHAT("\"user\"", "\"" NEEDLE "\""), NEEDLE);
+    traits->null_content = !shows(&p, object, NEEDLE) && !shows(&p, text, NEEDLE) &&
+                           (shows(&p, CALL("null", OBJECT), NEEDLE) || shows(&p, CALL("null", TEXT), NEEDLE));
     if (traits->null_content) {
         object = CALL("null", OBJECT);
         text = CALL("null", TEXT);
     }
-    traits->object_arguments = (shows(t, object, NEEDLE) && !shows(t, object, PYTHON)) || !shows(t, text, JSON);
-    traits->parts = shows(t, parts, NEEDLE) && !shows(t, parts, PYTHON);
+    traits->object_arguments = (shows(&p, object, NEEDLE) && !shows(&p, object, PYTHON)) || !shows(&p, text, JSON);
+    traits->parts = shows(&p, parts, NEEDLE) && !shows(&p, parts, PYTHON);
     traits->text = plain || !traits->parts;
-    traits->system = !plain || shows(t, SYSTEM_CHAT, NEEDLE);
+    traits->system = !plain || shows(&p, SYSTEM_CHAT, NEEDLE);
+    return p.status;
 }
 
 /* --- content ----------------------------------------------------------------------------------------------------- */

@@ -22,8 +22,9 @@ struct chat_template {
     struct template_traits traits;
 };
 
-/* Fills t->traits by rendering small conversations. A template that fails them all is taken to read the usual forms. */
-void template_probe(struct chat_template *t);
+/* Fills t->traits by rendering small conversations. A template that fails them all is taken to read the usual forms;
+ * only ERR_NOMEM is a fault. */
+int template_probe(struct chat_template *t, struct error *e);
 /* As chat_template_render, with limits and without continue_final_message. */
 int template_render(const struct chat_template *t, const json_t *request, int64_t now,
                     const struct jinja_limits *limits, struct buf *out, struct error *e);

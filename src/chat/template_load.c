@@ -166,24 +166,24 @@ int chat_template_load(struct chat_template **out, const char *dir, struct error
     json_decref(config);
     json_decref(map);
     json_decref(processor);
-    if (rc) {
+    if (!rc)
+        rc = template_probe(t, e);
+    if (!rc)
+        *out = t;
+    else
         chat_template_free(t);
-        return rc;
-    }
-    template_probe(t);
-    *out = t;
-    return 0;
+    return rc;
 }
 
 int chat_template_from_source(struct chat_template **out, struct str source, const char *name, struct error *e)
 {
     struct chat_template *t = NULL;
     int                   rc = new_template(&t, e);
-    if (!rc && !(rc = jinja_parse(&t->main, source, name, e))) {
-        template_probe(t);
+    if (!rc && !(rc = jinja_parse(&t->main, source, name, e)))
+        rc = template_probe(t, e);
+    if (!rc)
         *out = t;
-        return 0;
-    }
-    chat_template_free(t);
+    else
+        chat_template_free(t);
     return rc;
 }

@@ -27,16 +27,17 @@ static int run(const char *source, const char *vars, const struct jinja_limits *
     return rc;
 }
 
-static void test_vectors(void **state)
-{
-    static const struct {
-        const char *source, *vars, *want;
-        size_t      n;
-    } vectors[] = {
+static const struct {
+    const char *source, *vars, *want;
+    size_t      n;
+} vectors[] = {
 #define VECTOR(source, vars, want) {source, vars, want, sizeof(want) - 1},
 #include "jinja_vectors.def"
 #undef VECTOR
-    };
+};
+
+static void test_vectors(void **state)
+{
     (void)state;
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
         struct error e = {0};
@@ -208,6 +209,30 @@ static void test_limits(void **state)
                  NULL, "steps");
 }
 
+/* Every vector with too little of everything, up to enough: the limit's message each time, and then the result. */
+static void test_sweep(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
+        for (int kind = 0; kind < 3; kind++) {
+            size_t n = 0;
+            int    rc;
+            do {
+                struct jinja_limits limits = {0};
+                struct error        e = {0};
+                struct buf          out;
+                n += kind == 0 ? 16 + n / 64 : 1 + n / 64;
+                limits.memory = kind == 0 ? n : 0;
+                limits.steps = kind == 1 ? (long)n : 0;
+                limits.depth = kind == 2 ? (int)n : 0;
+                rc = run(vectors[i].source, vectors[i].vars, &limits, &out, &e);
+                if (rc ? rc != ERR_LIMIT : !str_eq(buf_str(&out), (struct str){vectors[i].want, vectors[i].n}))
+                    fail_msg("%s\ngave %s", vectors[i].source, rc ? e.msg : buf_cstr(&out));
+                buf_deinit(&out);
+            } while (rc);
+        }
+}
+
 static void test_nesting(void **state)
 {
     char *deep[] = {
@@ -290,7 +315,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vectors),      cmocka_unit_test(test_faults),   cmocka_unit_test(test_limits),
         cmocka_unit_test(test_nesting),      cmocka_unit_test(test_strftime), cmocka_unit_test(test_source_limit),
-        cmocka_unit_test(test_render_twice),
+        cmocka_unit_test(test_render_twice), cmocka_unit_test(test_sweep),
     };
     setenv("TZ", "UTC", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
