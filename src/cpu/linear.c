@@ -88,21 +88,26 @@ static const struct packed *packed_of(const struct weight *w)
     return w->packed;
 }
 
+static void sum_chains(const struct chains *restrict c, bool affine, float *restrict out)
+{
+    if (affine)
+        for (int o = 0; o < LINEAR_TILE; o++)
+            out[o] = c->a[o] + c->b[o];
+    else
+        memcpy(out, c->a, sizeof c->a);
+}
+
 /* Writes one row of one tile: the chains' sum and the bias. */
 static void finish(const struct weight *w, int64_t tile, const struct chains *c, float *y)
 {
     const struct packed *p = packed_of(w);
     int64_t              o0 = tile * LINEAR_TILE, n = MIN(p->n_out - o0, LINEAR_TILE);
-    float                v[LINEAR_TILE];
-    memcpy(v, c->a, sizeof v);
-    for (int o = 0; o < LINEAR_TILE && p->form == LINEAR_AFFINE; o++)
-        v[o] += c->b[o];
+    float                part[LINEAR_TILE], *out = n == LINEAR_TILE ? y + o0 : part;
+    sum_chains(c, p->form == LINEAR_AFFINE, out);
     for (int64_t o = 0; w->bias && o < n; o++)
-        v[o] += w->bias[o0 + o];
-    if (n == LINEAR_TILE)
-        memcpy(y + o0, v, sizeof v); /* of known size: inline */
-    else
-        memcpy(y + o0, v, (size_t)n * sizeof *v);
+        out[o] += w->bias[o0 + o];
+    if (out == part)
+        memcpy(y + o0, part, (size_t)n * sizeof *part);
 }
 
 /* n_tile > 1 only for dense weights. */
