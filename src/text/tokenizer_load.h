@@ -21,8 +21,9 @@ struct loader {
     struct str        parts[PART_COUNT]; /* texts of the values; p NULL: absent */
     struct str        merges;            /* a list that stands before the vocabulary */
     bool              has_model, has_vocab, has_merges;
-    struct buf        key; /* a token's text while its id is read */
-    struct buf        unk; /* unk_token */
+    int32_t           last_made; /* what the merge before made */
+    struct buf        key;       /* a token's text while its id is read */
+    struct buf        unk;       /* unk_token */
     bool              has_unk;
 };
 

@@ -76,9 +76,13 @@ static int put_merge(struct loader *l, int32_t left, int32_t right)
     buf_put(&l->key, b.p, b.n);
     if (l->key.failed)
         return loader_nomem(l);
-    int32_t id = vocab_find(v, buf_str(&l->key));
+    /* A trainer numbers what its merges make in their order, so the next id is nearly always it. */
+    int32_t id = l->last_made + 1;
+    if (!vocab_has(v, id) || !str_eq(vocab_text(v, id), buf_str(&l->key)))
+        id = vocab_find(v, buf_str(&l->key));
     if (id < 0)
         return unknown_merge(l, buf_str(&l->key), "makes");
+    l->last_made = id;
     return bpe_add(&l->t->bpe, left, right, id) ? 0 : loader_nomem(l);
 }
 

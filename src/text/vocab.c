@@ -1,5 +1,5 @@
-/* Texts in one block, entries by id, and an open-addressing hash table (XXH3, linear probing, at most half full) that
- * is built once at the end, so that it never grows. Contracts in vocab.h. */
+/* Texts in one block, entries by id, and an open-addressing hash table (XXH3, linear probing, at most two thirds full)
+ * that is built once at the end, so that it never grows. Contracts in vocab.h. */
 #include "text/vocab.h"
 
 #include <stdlib.h>
@@ -66,7 +66,7 @@ bool vocab_index(struct vocab *v, int32_t *a, int32_t *b)
 {
     size_t n = 2;
     *a = *b = -1;
-    while (n < 2 * v->count + 2)
+    while (n < v->count + v->count / 2 + 2)
         n *= 2;
     v->slots = malloc(n * sizeof *v->slots);
     if (!v->slots)
