@@ -20,7 +20,8 @@
 static bool plan(struct packed *p, const struct weight *w, enum precision precision, size_t *size)
 {
     bool quantized = w->quant.mode != QUANT_NONE;
-    *p = (struct packed){.n_out = w->n_out, .n_in = w->n_in, .n_tile = (w->n_out + LINEAR_TILE - 1) / LINEAR_TILE};
+    *p = (struct packed){
+        .n_out = w->n_out, .n_in = w->n_in, .n_tile = w->n_out / LINEAR_TILE + (w->n_out % LINEAR_TILE != 0)};
     if (!quantized || precision == PRECISION_EXACT) {
         p->form = LINEAR_DENSE;
         p->dtype = quantized ? DTYPE_F32 : w->dtype;

@@ -20,7 +20,7 @@
 
 #include "base/half.h"
 #include "base/num.h"
-#include "quant/quant.h"
+#include "quant/modes.h"
 
 #define PACK 8 /* codes read or written together: `bits` bytes */
 
@@ -35,7 +35,7 @@ static void unpack(const uint8_t *p, int bits, int n, uint8_t *out)
         out[i] = (uint8_t)(v >> (i * bits) & ((1u << bits) - 1));
 }
 
-void quant_codes_row(const struct quant *q, const void *codes, int64_t K, uint8_t *out)
+static void codes_row(const struct quant *q, const void *codes, int64_t K, uint8_t *out)
 {
     const uint8_t *p = codes;
     if (q->bits == 8) {
@@ -55,7 +55,7 @@ void quant_codes_row(const struct quant *q, const void *codes, int64_t K, uint8_
         unpack(p, q->bits, (int)MIN(K - i, PACK), out + i);
 }
 
-void quant_pack_row(const struct quant *q, const uint8_t *codes, int64_t K, void *out)
+static void pack_row(const struct quant *q, const uint8_t *codes, int64_t K, void *out)
 {
     uint8_t *p = out;
     for (int64_t i = 0; i < K; i += PACK, p += q->bits) {
@@ -79,8 +79,8 @@ static void store(enum dtype d, void *p, int64_t i, float f)
     memcpy((char *)p + 2 * i, &h, sizeof h);
 }
 
-void quant_decode_row(const struct quant *q, const void *codes, const void *scales, const void *biases, int64_t K,
-                      float *out)
+static void decode_row(const struct quant *q, const void *codes, const void *scales, const void *biases, int64_t K,
+                       float *out)
 {
     const uint8_t *p = codes;
     uint8_t        c[PACK];
@@ -122,7 +122,7 @@ static void encode_group(int bits, const float *w, int n, float *scale, float *b
     }
 }
 
-void quant_encode_row(const struct quant *q, const float *w, int64_t K, void *codes, void *scales, void *biases)
+static void encode_row(const struct quant *q, const float *w, int64_t K, void *codes, void *scales, void *biases)
 {
     uint8_t  c[128]; /* the largest group */
     uint8_t *out = codes;
@@ -131,6 +131,8 @@ void quant_encode_row(const struct quant *q, const float *w, int64_t K, void *co
         encode_group(q->bits, w + g * q->group, q->group, &s, &b, c);
         store(q->scale_dtype, scales, g, s);
         store(q->scale_dtype, biases, g, b);
-        quant_pack_row(q, c, q->group, out);
+        pack_row(q, c, q->group, out);
     }
 }
+
+const struct quant_ops quant_affine = {decode_row, codes_row, pack_row, encode_row};

@@ -13,28 +13,29 @@
  *
  * Everything else is refused, with the plane and the shapes in the message.
  */
-#include "quant/quant.h"
-
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/half.h"
 #include "base/num.h"
 #include "formats/tensor_view.h"
+#include "quant/modes.h"
 
 #define SET(n) (1u << (n))
 
 static const struct {
-    const char *name;
-    unsigned    bits;      /* set of widths */
-    int         groups[3]; /* allowed sizes, 0: none */
-    bool        float_scales, supported;
+    const char             *name;
+    unsigned                bits;      /* set of widths */
+    int                     groups[3]; /* allowed sizes, 0: none */
+    bool                    float_scales;
+    const struct quant_ops *ops; /* NULL: not supported yet */
 } modes[QUANT_MODES] = {
-    [QUANT_NONE] = {"none", 0, {0}, false, true},
-    [QUANT_AFFINE] = {"affine", SET(2) | SET(3) | SET(4) | SET(5) | SET(6) | SET(8), {32, 64, 128}, true, true},
-    [QUANT_MXFP4] = {"mxfp4", SET(4), {32}, false, false},
-    [QUANT_MXFP8] = {"mxfp8", SET(8), {32}, false, false},
-    [QUANT_NVFP4] = {"nvfp4", SET(4), {16}, false, false},
+    [QUANT_NONE] = {"none", 0, {0}, false, NULL},
+    [QUANT_AFFINE] =
+        {"affine", SET(2) | SET(3) | SET(4) | SET(5) | SET(6) | SET(8), {32, 64, 128}, true, &quant_affine},
+    [QUANT_MXFP4] = {"mxfp4", SET(4), {32}, false, NULL},
+    [QUANT_MXFP8] = {"mxfp8", SET(8), {32}, false, NULL},
+    [QUANT_NVFP4] = {"nvfp4", SET(4), {16}, false, NULL},
 };
 
 const char *quant_mode_name(enum quant_mode mode)
@@ -71,6 +72,30 @@ void quant_widen(enum dtype d, const void *p, int64_t n, float *out)
         memcpy(&h, (const char *)p + 2 * i, sizeof h);
         out[i] = d == DTYPE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
     }
+}
+
+/* --- rows -----------------------------------------------------------------------------------------------------------
+ */
+
+void quant_decode_row(const struct quant *q, const void *codes, const void *scales, const void *biases, int64_t K,
+                      float *out)
+{
+    modes[q->mode].ops->decode(q, codes, scales, biases, K, out);
+}
+
+void quant_codes_row(const struct quant *q, const void *codes, int64_t K, uint8_t *out)
+{
+    modes[q->mode].ops->codes(q, codes, K, out);
+}
+
+void quant_pack_row(const struct quant *q, const uint8_t *codes, int64_t K, void *out)
+{
+    modes[q->mode].ops->pack(q, codes, K, out);
+}
+
+void quant_encode_row(const struct quant *q, const float *w, int64_t K, void *codes, void *scales, void *biases)
+{
+    modes[q->mode].ops->encode(q, w, K, codes, scales, biases);
 }
 
 /* --- planes ---------------------------------------------------------------------------------------------------------
@@ -148,7 +173,7 @@ int quant_from_planes(struct quant *out, const struct tensor_view *w, const stru
                    tensor_view_shape_text(scales, b), K);
         return ERR_MISFIT;
     }
-    if (!modes[mode].supported) {
+    if (!modes[mode].ops) {
         faults_add(f, ERR_UNSUPPORTED, w->name, "%s: '%s' is quantized as %s, which is not supported yet", w->file,
                    w->name, modes[mode].name);
         return ERR_UNSUPPORTED;
