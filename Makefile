@@ -5,6 +5,9 @@
 # set (_avx2.c, _avx512.c, ...) and so its flags: see ISA below.
 
 MAKEFLAGS += --no-builtin-rules
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
+endif
 .SUFFIXES:
 .DEFAULT_GOAL := all
 
@@ -16,6 +19,7 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 AR := ar
+Q  := $(if $(V),,@)
 PYTHON ?= python3
 
 # --- variants -------------------------------------------------------------------------------------------------------
@@ -89,23 +93,28 @@ help:
 
 ## make            build the library and build/mlxcel      SAN=1: address+undefined sanitizers   TSAN=1: thread sanitizer
 ##                 SIMDE=1: AVX-512 kernels emulated, to test them on any x86-64 machine
+##                 V=1: whole command lines
 ## make setup      install the Debian packages that the build and the tests need
 setup:
 	@tools/setup
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(call isa,$<) $(if $(call isa,$<),$(NO_SAN)) -c -o $@ $<
+	@echo "  CC $@"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(call isa,$<) $(if $(call isa,$<),$(NO_SAN)) -c -o $@ $<
 
 $(LIB): $(LIB_OBJ)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	@echo "  AR $@"
+	$(Q)$(AR) rcs $@ $^
 
 $(B)/$(SONAME): $(LIB_OBJ)
-	$(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -o $@ $^ $(LDLIBS)
+	@echo "  LD $@"
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -o $@ $^ $(LDLIBS)
 
 $(BIN): $(CLI_OBJ) $(LIB)
-	$(CC) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs $(CLI_PKGS) 2>/dev/null) $(LDLIBS)
+	@echo "  LD $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs $(CLI_PKGS) 2>/dev/null) $(LDLIBS)
 
 build/mlxcel: $(BIN)
 	@ln -sf $(VARIANT)/mlxcel $@
@@ -114,18 +123,21 @@ build/mlxcel: $(BIN)
 # tests/fault programs see every allocation of the library through --wrap.
 FAULT_WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=aligned_alloc
 $(B)/tests/%: $(B)/tests/%.o $(LIB)
-	$(CC) $(LDFLAGS) $(if $(findstring /fault/,$@),$(FAULT_WRAP)) -o $@ $^ -lcmocka $(LDLIBS)
+	@echo "  LD $@"
+	$(Q)$(CC) $(LDFLAGS) $(if $(findstring /fault/,$@),$(FAULT_WRAP)) -o $@ $^ -lcmocka $(LDLIBS)
 
 KCHECK_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/kernel/*.c))
 KCHECK     := $(if $(KCHECK_OBJ),$(B)/tests/kernel/kernelcheck)
 $(KCHECK): $(KCHECK_OBJ) $(LIB)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	@echo "  LD $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # A fuzz target runs its corpus as a plain test when linked with driver.c; VARIANT fuzz links libFuzzer instead.
 FUZZ := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_MAIN := $(if $(filter fuzz,$(VARIANT)),,$(B)/tests/fuzz/driver.o)
 $(FUZZ): %: %.o $(FUZZ_MAIN) $(LIB)
-	$(CC) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ $(LDLIBS)
+	@echo "  LD $@"
+	$(Q)$(CC) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ $(LDLIBS)
 
 # The examples see only the public header.
 EXAMPLES := $(patsubst %.c,$(B)/%,$(wildcard examples/*.c))
