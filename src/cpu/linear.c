@@ -163,11 +163,12 @@ static int do_item(const struct job *j, int64_t item, int64_t max, int member)
     int             k = 0, n_tile = 1;
     while (tile >= packed_of(j->w[k])->n_tile)
         tile -= packed_of(j->w[k++])->n_tile;
-    if (j->x.n_row == 1 && packed_of(j->w[k])->form == LINEAR_DENSE)
+    int last = j->silu ? 1 : k; /* gate and up may be stored in different forms */
+    if (j->x.n_row == 1 && packed_of(j->w[k])->form == LINEAR_DENSE && packed_of(j->w[last])->form == LINEAR_DENSE)
         n_tile = (int)MIN(MIN(max, packed_of(j->w[k])->n_tile - tile), LINEAR_GEMV_TILES);
-    for (int last = j->silu ? 1 : k; k <= last; k++) {
+    for (; k <= last; k++) {
         if (j->x.n_row == 1)
-            one_row(j, k, tile, packed_of(j->w[k])->form == LINEAR_DENSE ? n_tile : 1, member, s->chains);
+            one_row(j, k, tile, n_tile, member, s->chains);
         else
             many_rows(j, k, tile, row, n, s);
     }
