@@ -54,12 +54,24 @@ void arch_llama(struct model_desc *m, struct config *c, struct arena *a)
         m->layer[i] = (struct layer_desc){.mix = MIX_ATTN, .ff = FF_GATED, .attn = attn, .ffn = ff};
 }
 
+/* sliding_window; null: none. */
+static int window_of(struct config *c)
+{
+    return config_is_null(c, "sliding_window") ? 0 : (int)config_int_or(c, "sliding_window", 1, 1 << 30, 4096);
+}
+
+/* Where use_sliding_window is set, layer_types or else max_window_layers says which layers see a window. */
+static void qwen_windows(struct model_desc *m, struct config *c)
+{
+    if (config_bool_or(c, "use_sliding_window", false))
+        arch_windows(m, c, window_of(c), (int)config_int_or(c, "max_window_layers", 0, 1 << 20, 28));
+}
+
 /* Mistral 7B (Jiang et al. 2023): Llama without biases; every layer sees a window of keys when sliding_window is a number. */
 void arch_mistral(struct model_desc *m, struct config *c, struct arena *a)
 {
     arch_llama(m, c, a);
-    int window = config_is_null(c, "sliding_window") ? 0 : (int)config_int_or(c, "sliding_window", 1, 1 << 30, 4096);
-    arch_windows(m, c, window, 0);
+    arch_windows(m, c, window_of(c), 0);
 }
 
 /* Qwen 2 and 2.5: Llama with biases on q, k and v; use_sliding_window makes the layers from max_window_layers on see a window. */
@@ -70,9 +82,7 @@ void arch_qwen2(struct model_desc *m, struct config *c, struct arena *a)
         m->layer[i].attn.qkv_bias = true;
         m->layer[i].attn.o_bias = false;
     }
-    if (config_bool_or(c, "use_sliding_window", false))
-        arch_windows(m, c, (int)config_int_or(c, "sliding_window", 1, 1 << 30, 4096),
-                     (int)config_int_or(c, "max_window_layers", 0, 1 << 20, 28));
+    qwen_windows(m, c);
 }
 
 /* Qwen 3: Llama with an RMS norm on every q and k head before rope; head_dim is explicit. */
@@ -81,7 +91,5 @@ void arch_qwen3(struct model_desc *m, struct config *c, struct arena *a)
     arch_llama(m, c, a);
     for (int i = 0; i < m->n_layer; i++)
         m->layer[i].attn.qk_norm = true;
-    if (config_bool_or(c, "use_sliding_window", false))
-        arch_windows(m, c, (int)config_int_or(c, "sliding_window", 1, 1 << 30, 4096),
-                     (int)config_int_or(c, "max_window_layers", 0, 1 << 20, 28));
+    qwen_windows(m, c);
 }

@@ -102,11 +102,11 @@ static void fault_missing(struct config *c, const char *key, const char *want)
     faults_add(&c->root->faults, ERR_FORMAT, key, "%s%s is missing, %s is needed", c->prefix, key, want);
 }
 
-/* i: index within a list, -1 for the field itself. */
+/* i: index within a list, -1 for the field itself; a value that stands for a list of one has none. */
 static void fault_value(struct config *c, const char *inside, const char *key, int i, const json_t *v, const char *want)
 {
     char found[WANT_MAX], at[16] = "";
-    if (i >= 0)
+    if (i >= 0 && config_kind(c, key) == CONFIG_ARRAY)
         snprintf(at, sizeof at, "[%d]", i);
     faults_add(&c->root->faults, ERR_FORMAT, key, "%s%s%s%s is %s, %s is needed", c->prefix, inside, key, at,
                describe(v, found), want);
