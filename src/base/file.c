@@ -101,12 +101,26 @@ static void out_reset(struct file_out *o)
     *o = (struct file_out){.fd = -1};
 }
 
-int file_out_begin(struct file_out *o, const char *path, bool force, struct error *e)
+int file_out_check(const char *path, bool force, struct error *e)
 {
     struct stat st;
-    *o = (struct file_out){.fd = -1, .force = force};
-    if (!force && lstat(path, &st) == 0)
+    if (!*path)
+        return error_set(e, ERR_INVALID, NULL, "the output's name is empty");
+    if (lstat(path, &st) != 0)
+        return 0;
+    if (!force)
         return file_refuse_existing(path, e);
+    if (!S_ISREG(st.st_mode))
+        return error_set(e, ERR_INVALID, NULL, "%s exists and is not a regular file; it is not replaced", path);
+    return 0;
+}
+
+int file_out_begin(struct file_out *o, const char *path, bool force, struct error *e)
+{
+    int err = file_out_check(path, force, e);
+    *o = (struct file_out){.fd = -1, .force = force};
+    if (err)
+        return err;
     if (!(o->path = strdup(path)))
         return error_nomem(e, path);
     for (int i = 0; i < 100 && o->fd < 0; i++) {
@@ -121,7 +135,7 @@ int file_out_begin(struct file_out *o, const char *path, bool force, struct erro
             break;
     }
     if (o->fd < 0) {
-        int status = error_errno(e, errno, "create", o->tmp);
+        int status = error_errno(e, errno, "create", o->path);
         out_reset(o);
         return status;
     }
@@ -136,7 +150,7 @@ int file_out_write(struct file_out *o, const void *p, size_t n, struct error *e)
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0)
-            return error_errno(e, errno, "write", o->tmp);
+            return error_errno(e, errno, "write", o->path);
         at += k;
         n -= (size_t)k;
     }
@@ -162,9 +176,11 @@ int file_out_finish(struct file_out *o, struct error *e)
     int status = 0, fd = o->fd;
     o->fd = -1;
     if (fsync(fd) != 0 && errno != EINVAL) /* EINVAL: a filesystem without fsync */
-        status = error_errno(e, errno, "write", o->tmp);
+        status = error_errno(e, errno, "write", o->path);
     if (close(fd) != 0 && !status)
-        status = error_errno(e, errno, "write", o->tmp);
+        status = error_errno(e, errno, "write", o->path);
+    if (!status && o->force)
+        status = file_out_check(o->path, true, e);
     if (!status && (o->force ? rename(o->tmp, o->path) : file_rename_new(o->tmp, o->path)) != 0)
         status = errno == EEXIST ? file_refuse_existing(o->path, e) : error_errno(e, errno, "create", o->path);
     if (status)

@@ -27,13 +27,15 @@ void file_map_close(struct file_map *m);                                   /* fi
 int file_read(struct buf *b, const char *path, struct error *e);
 
 /* An output file: written under a temporary name in the same directory, then synced and renamed to `path`.
- * Without `force` an existing path is refused, at the start and at the end. */
+ * Without `force` an existing path is refused, at the start and at the end; with it, only a regular file is replaced (a
+ * device or a link to one must not become a file). */
 struct file_out {
     char *path, *tmp; /* NULL when idle */
     int   fd;
     bool  force;
 };
 int  file_out_begin(struct file_out *o, const char *path, bool force, struct error *e);
+int  file_out_check(const char *path, bool force, struct error *e); /* whether begin would refuse path, to say so early */
 int  file_out_write(struct file_out *o, const void *p, size_t n, struct error *e);
 int  file_out_finish(struct file_out *o, struct error *e); /* idle afterwards, also when it failed */
 void file_out_abort(struct file_out *o);                   /* removes the temporary; fine on a zeroed or finished one */

@@ -1,7 +1,7 @@
 /* `logits`: the logits of every position of a list of ids, to a safetensors file. Needs no tokenizer. */
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "base/num.h"
 #include "cli/api.h"
 #include "cli/input.h"
@@ -90,8 +90,8 @@ int cmd_logits(const struct options *o, struct error *e)
     options.context = ids.n < INT32_MAX ? (int)ids.n : INT32_MAX;
     if (!rc && !ids.n)
         rc = error_set(e, ERR_INVALID, "tokens", "the list of ids is empty; at least 1 is needed");
-    if (!rc && !o->force && access(o->out, F_OK) == 0)
-        rc = error_set(e, ERR_INVALID, NULL, "%s exists already; give --force to replace it", o->out);
+    if (!rc)
+        rc = file_out_check(o->out, o->force, e);
     if (!rc)
         rc = api_open(&m, o->model, &options, e);
     if (!rc)

@@ -24,6 +24,7 @@ void interrupt_init(void)
     sigaction(SIGINT, &act, NULL);
     act.sa_handler = SIG_IGN; /* a closed pipe is an error of write, see output.h */
     sigaction(SIGPIPE, &act, NULL);
+    sigaction(SIGXFSZ, &act, NULL); /* as is a file beyond the limit of `ulimit -f` */
 }
 
 bool interrupt_hold(bool hold)

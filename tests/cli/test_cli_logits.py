@@ -1,5 +1,6 @@
 """logits: what is refused, and how the file appears."""
 import json
+import resource
 
 import pytest
 
@@ -32,6 +33,27 @@ def test_existing_file_needs_force(tmp_path):
     assert out.read_text() == "mine"
     mlxcel_ok("logits", "-m", MODEL, "--tokens", "1", "-o", out, "--force")
     assert read_safetensors(out)["logits"][0] == [1, 131]
+
+
+def test_only_a_regular_file_is_replaced(tmp_path):
+    out = tmp_path / "out"
+    out.symlink_to("/dev/stdout")
+    assert "regular file" in fault("logits", "-m", MODEL, "--tokens", "1", "-o", out, "--force")
+    assert out.is_symlink()
+    assert "empty" in fault("logits", "-m", MODEL, "--tokens", "1", "-o", "")
+
+
+def test_file_beyond_the_size_limit(tmp_path):
+    """`ulimit -f` raises a signal, which is a fault like a full disk."""
+    out = tmp_path / "out"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        message = fault("logits", "-m", MODEL, "--tokens", "1", "-o", out)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "File too large" in message and str(out) in message
+    assert [p.name for p in tmp_path.iterdir() if p.name != "home"] == []
 
 
 @pytest.mark.parametrize("ids, words", [

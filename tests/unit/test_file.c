@@ -132,13 +132,37 @@ static void existing_output(void **state)
     free(path);
 }
 
+/* A device, a FIFO, a directory or a link stays what it is, with force too. */
+static void special_output(void **state)
+{
+    const char     *dir = *state;
+    char           *path = strdup(tmp_path(dir, "out"));
+    struct file_out o;
+    struct error    e = {0};
+    struct stat     st;
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(file_out_begin(&o, path, true, &e), ERR_INVALID);
+    assert_non_null(strstr(e.msg, "not a regular file"));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(file_out_begin(&o, path, true, &e), 0);
+    assert_int_equal(symlink("nowhere", path), 0);
+    assert_int_equal(file_out_finish(&o, &e), ERR_INVALID);
+    assert_int_equal(lstat(path, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(file_out_check(path, false, &e), ERR_INVALID);
+    assert_int_equal(file_out_check("", true, &e), ERR_INVALID);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(dir), 0);
+    free(path);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(base_names), TEST(maps), TEST(reads_up_to_a_limit), TEST(output_appears_at_the_end),
-        TEST(existing_output),
+        TEST(existing_output), TEST(special_output),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
