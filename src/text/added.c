@@ -18,14 +18,14 @@ void added_deinit(struct added *a)
     *a = (struct added){0};
 }
 
-struct added_token *added_put(struct added *a, const struct added_token *t)
+bool added_put(struct added *a, const struct added_token *t)
 {
     struct added_token *v = vec_room(a->v, a->n, &a->cap, sizeof *v);
     if (!v)
-        return NULL;
+        return false;
     a->v = v;
-    a->v[a->n] = *t;
-    return &a->v[a->n++];
+    a->v[a->n++] = *t;
+    return true;
 }
 
 static int by_spelling(const void *x, const void *y)
@@ -42,7 +42,7 @@ static bool index_finder(struct added_finder *f, const struct added *a, bool nor
     if (!f->sorted)
         return false;
     for (size_t i = 0; i < a->n; i++)
-        if (a->v[i].normalized == normalized && a->v[i].spelling.n)
+        if (a->v[i].id >= 0 && a->v[i].normalized == normalized && a->v[i].spelling.n)
             f->sorted[f->n++] = &a->v[i];
     qsort(f->sorted, f->n, sizeof(struct added_token *), by_spelling);
     for (size_t b = 0, i = 0; b <= 256; b++) {
@@ -62,7 +62,8 @@ bool added_index(struct added *a, size_t n_ids)
     for (size_t i = 0; i < n_ids; i++)
         a->of_id[i] = -1;
     for (size_t i = 0; i < a->n; i++)
-        a->of_id[a->v[i].id] = (int32_t)i;
+        if (a->v[i].id >= 0)
+            a->of_id[a->v[i].id] = (int32_t)i;
     return index_finder(&a->raw, a, false) && index_finder(&a->normalized, a, true);
 }
 
@@ -98,8 +99,7 @@ static const struct added_token *longest_at(const struct added_finder *f, const 
     return best;
 }
 
-/* --- the walk -------------------------------------------------------------------------------------------------------
- */
+/* --- the walk --------------------------------------------------------------------------------------------------- */
 
 /* Class of the character before or after a place, 0-based flags of unicode.h; 0 at the text's ends. */
 static uint8_t class_after(struct str t, size_t at)

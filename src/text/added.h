@@ -12,9 +12,10 @@
 #define ADDED_TEXT_MAX 1024 /* bytes; bounds the work at each place of a text */
 
 struct added_token {
-    struct str content;  /* as in the file */
-    struct str spelling; /* what is looked for and decoded: normalized if the token is */
-    int32_t    id;
+    struct str content;        /* as in the file */
+    struct str spelling;       /* what is looked for and decoded: normalized if the token is */
+    int32_t    id;             /* -1: another entry of the same content stands for this one */
+    int32_t    file_id;        /* the id that the file names */
     bool       single_word;    /* not beside a word character */
     bool       lstrip, rstrip; /* swallows the white space on that side */
     bool       normalized, special;
@@ -36,8 +37,8 @@ struct added {
 };
 
 void added_deinit(struct added *a);
-/* Appends a token whose texts outlive the table; NULL when out of memory. Replaces one of the same content. */
-struct added_token *added_put(struct added *a, const struct added_token *t);
+/* Appends a token whose texts outlive the table; false when out of memory. */
+bool added_put(struct added *a, const struct added_token *t);
 /* Makes the functions below work, after the last added_put. n_ids: 1 + the greatest id of the tokenizer. */
 bool added_index(struct added *a, size_t n_ids);
 

@@ -130,8 +130,7 @@ static inline void set_pair(const struct bpe *m, struct bpe_node *a, int32_t rig
     a->joined = p->id;
 }
 
-/* --- first symbols --------------------------------------------------------------------------------------------------
- */
+/* --- first symbols ---------------------------------------------------------------------------------------------- */
 
 static int add_node(struct bpe_scratch *s, int32_t id, struct error *e)
 {
@@ -205,8 +204,7 @@ static int first_symbols(const struct bpe *m, struct str piece, bool bytes, stru
     return pending && !status ? add_node(s, m->unk_id, e) : status;
 }
 
-/* --- joining --------------------------------------------------------------------------------------------------------
- */
+/* --- joining ---------------------------------------------------------------------------------------------------- */
 
 /* In place, over an array; returns the number of symbols left. */
 static size_t join_short(const struct bpe *m, struct bpe_node *v, size_t n)
@@ -341,8 +339,7 @@ static int join(const struct bpe *m, struct bpe_scratch *s, struct error *e)
     return status;
 }
 
-/* --- a piece --------------------------------------------------------------------------------------------------------
- */
+/* --- a piece ---------------------------------------------------------------------------------------------------- */
 
 /* Finds the token that is spelled like the whole piece; *id = -1 if there is none. */
 static int whole_token(const struct bpe *m, struct str piece, bool bytes, struct bpe_scratch *s, int32_t *id,

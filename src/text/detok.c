@@ -22,8 +22,7 @@ void detok_deinit(struct detok *d)
         buf_deinit(&d->steps[i].held);
 }
 
-/* --- bytes to characters --------------------------------------------------------------------------------------------
- */
+/* --- bytes to characters ---------------------------------------------------------------------------------------- */
 
 /* Drops the first n bytes. */
 static void drop(struct buf *b, size_t n)
@@ -82,8 +81,7 @@ static void pass_run(struct detok *d, size_t i, struct buf *out)
     buf_clear(held);
 }
 
-/* --- the other steps ------------------------------------------------------------------------------------------------
- */
+/* --- the other steps -------------------------------------------------------------------------------------------- */
 
 static void replace(const struct decoder_step *s, struct str in, struct str with, struct buf *to)
 {

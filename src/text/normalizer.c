@@ -27,8 +27,7 @@ struct normalizer_step {
 
 static const char *const names[] = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Replace", "Prepend", "Strip"};
 
-/* --- loading --------------------------------------------------------------------------------------------------------
- */
+/* --- loading ---------------------------------------------------------------------------------------------------- */
 
 static int load_step(struct component *c, const char *type, const json_t *o, void *ctx)
 {
@@ -67,8 +66,7 @@ void normalizer_deinit(struct normalizer *z)
     *z = (struct normalizer){0};
 }
 
-/* --- running --------------------------------------------------------------------------------------------------------
- */
+/* --- running ---------------------------------------------------------------------------------------------------- */
 
 void normalizer_scratch_init(struct normalizer_scratch *s)
 {

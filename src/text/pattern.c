@@ -53,8 +53,7 @@ static bool accept(struct reader *r, const char *z)
     return yes;
 }
 
-/* --- sets -----------------------------------------------------------------------------------------------------------
- */
+/* --- sets ------------------------------------------------------------------------------------------------------- */
 
 static bool same_set(const struct charset *a, const struct charset *b)
 {
@@ -124,8 +123,7 @@ static int put_word_edge(struct reader *r, bool edge)
     return status;
 }
 
-/* --- escapes --------------------------------------------------------------------------------------------------------
- */
+/* --- escapes ---------------------------------------------------------------------------------------------------- */
 
 static bool is_alnum(char c)
 {
@@ -218,8 +216,7 @@ static int class_escape(struct reader *r, struct charset *s, bool *is_class)
     return status;
 }
 
-/* --- bracketed classes ----------------------------------------------------------------------------------------------
- */
+/* --- bracketed classes ------------------------------------------------------------------------------------------ */
 
 static int class_char(struct reader *r, uint32_t *cp)
 {
@@ -299,8 +296,7 @@ static int bracket(struct reader *r, struct charset *s, int depth)
     return status;
 }
 
-/* --- the structure --------------------------------------------------------------------------------------------------
- */
+/* --- the structure ---------------------------------------------------------------------------------------------- */
 
 static int escape(struct reader *r)
 {

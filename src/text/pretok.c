@@ -32,8 +32,7 @@ struct pretok_step {
     bool          first_only; /* PREFIX: only at the beginning of the whole input */
 };
 
-/* --- loading --------------------------------------------------------------------------------------------------------
- */
+/* --- loading ---------------------------------------------------------------------------------------------------- */
 
 static struct pretok_step *add_step(struct pretok *p, struct component *c, enum kind kind)
 {
@@ -184,8 +183,7 @@ void pretok_deinit(struct pretok *p)
     *p = (struct pretok){0};
 }
 
-/* --- running --------------------------------------------------------------------------------------------------------
- */
+/* --- running ---------------------------------------------------------------------------------------------------- */
 
 void pretok_scratch_init(struct pretok_scratch *s)
 {

@@ -26,8 +26,7 @@ struct regex {
     struct alphabet alphabet;
 };
 
-/* --- compilation ----------------------------------------------------------------------------------------------------
- */
+/* --- compilation ------------------------------------------------------------------------------------------------ */
 
 /* A set as a class over the letters. */
 static void put_class(struct buf *out, const struct alphabet *a, size_t set)
@@ -124,8 +123,7 @@ void regex_free(struct regex *re)
     free(re);
 }
 
-/* --- matching -------------------------------------------------------------------------------------------------------
- */
+/* --- matching --------------------------------------------------------------------------------------------------- */
 
 void regex_run_init(struct regex_run *r, size_t total)
 {

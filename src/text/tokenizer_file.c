@@ -27,19 +27,6 @@ int loader_span(struct loader *l, const char *start, int t, struct str *out)
     return 0;
 }
 
-static int index_added(struct loader *l)
-{
-    struct tokenizer *t = l->t;
-    int32_t           a, b;
-    t->size = (int)t->vocab.size;
-    for (size_t i = 0; i < t->added.n; i++) {
-        t->size = MAX(t->size, t->added.v[i].id + 1);
-        if (!vocab_put(&t->added_index, (int32_t)i, t->added.v[i].content))
-            return loader_nomem(l);
-    }
-    return vocab_index(&t->added_index, &a, &b) && added_index(&t->added, (size_t)t->size) ? 0 : loader_nomem(l);
-}
-
 static int read_top(struct loader *l)
 {
     enum json_token t = json_next(l->j);
@@ -84,7 +71,7 @@ int tokenizer_read_text(struct tokenizer *t, struct str text, const char *path, 
     for (int i = 0; i < PART_COUNT && !status; i++)
         status = loader_read_part(&l, order[i]);
     if (!status)
-        status = index_added(&l);
+        status = loader_index_added(&l);
     json_deinit(&j);
     buf_deinit(&l.key);
     buf_deinit(&l.unk);

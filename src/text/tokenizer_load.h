@@ -40,6 +40,8 @@ int loader_span(struct loader *l, const char *start, int t, struct str *out);
 int loader_read_model(struct loader *l, int t);
 /* Loads a component from its text in l->parts; the added tokens last, after the model. */
 int loader_read_part(struct loader *l, enum part part);
+/* After all parts: gives the added tokens their ids and indexes them. */
+int loader_index_added(struct loader *l);
 
 extern const char *const loader_part_names[PART_COUNT];
 

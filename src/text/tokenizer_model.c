@@ -4,8 +4,7 @@
 #include "base/json.h"
 #include "text/tokenizer_load.h"
 
-/* --- vocabulary -----------------------------------------------------------------------------------------------------
- */
+/* --- vocabulary ------------------------------------------------------------------------------------------------- */
 
 static int put_token(struct loader *l, struct str text, int64_t id)
 {
@@ -52,8 +51,7 @@ static int read_vocab(struct loader *l, enum json_token t)
                            l->path, QUOTE(twice), a, b);
 }
 
-/* --- merges ---------------------------------------------------------------------------------------------------------
- */
+/* --- merges ----------------------------------------------------------------------------------------------------- */
 
 static int unknown_merge(struct loader *l, struct str text, const char *what)
 {
@@ -146,8 +144,7 @@ static int read_late_merges(struct loader *l)
     return status;
 }
 
-/* --- model ----------------------------------------------------------------------------------------------------------
- */
+/* --- model ------------------------------------------------------------------------------------------------------ */
 
 static int want_bool(struct loader *l, enum json_token t, const char *name, bool *out)
 {

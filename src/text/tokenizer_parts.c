@@ -4,8 +4,7 @@
 
 #include "text/tokenizer_load.h"
 
-/* --- added tokens ---------------------------------------------------------------------------------------------------
- */
+/* --- added tokens ----------------------------------------------------------------------------------------------- */
 
 /* The text that is looked for and decoded: normalized if the token is. */
 static int set_spelling(struct loader *l, struct added_token *a)
@@ -30,38 +29,21 @@ static int set_spelling(struct loader *l, struct added_token *a)
     return status;
 }
 
-/* The reference gives a token the id that its text has in the vocabulary, else the next one after all others, whatever
- * the file says; a file it wrote says the same. */
-static int put_added(struct loader *l, struct added_token *a, int64_t file_id, int32_t *next_id)
+static int check_added(struct loader *l, const struct added_token *a, int64_t id)
 {
-    struct added *table = &l->t->added;
-    if (file_id < 0 || file_id >= l->id_limit)
+    if (id < 0 || id >= l->id_limit)
         return error_set(l->e, ERR_LIMIT, NULL,
                          "%s: added token " QUOTED " has id %lld; a file of this size may use ids from 0 to %lld",
-                         l->path, QUOTE(a->content), (long long)file_id, (long long)l->id_limit - 1);
+                         l->path, QUOTE(a->content), (long long)id, (long long)l->id_limit - 1);
     if (a->content.n > ADDED_TEXT_MAX)
         return error_set(l->e, ERR_LIMIT, NULL, "%s: added token " QUOTED "... is longer than %d bytes", l->path,
                          QUOTE(a->content), ADDED_TEXT_MAX);
-    for (size_t i = 0; i < table->n; i++)
-        if (str_eq(table->v[i].content, a->content)) { /* the later entry's flags count */
-            a->id = table->v[i].id;
-            table->v[i] = *a;
-            return 0;
-        }
-    a->id = vocab_find(&l->t->vocab, a->content);
-    if (a->id < 0)
-        a->id = *next_id;
-    *next_id = MAX(*next_id, a->id + 1);
-    if (a->id != file_id)
-        log_warning(l->log, "%s: added token " QUOTED " has id %lld in the file but becomes %d", l->path,
-                    QUOTE(a->content), (long long)file_id, a->id);
-    return added_put(table, a) ? 0 : loader_nomem(l);
+    return 0;
 }
 
 static int read_added(struct loader *l, const json_t *list)
 {
     struct component c = {&l->t->arena, "added_tokens", l->e};
-    int32_t          next_id = (int32_t)l->t->vocab.count;
     size_t           i;
     json_t          *o;
     int              status = 0;
@@ -71,7 +53,7 @@ static int read_added(struct loader *l, const json_t *list)
         return loader_malformed(l, "\"added_tokens\" is not a list");
     json_array_foreach((json_t *)list, i, o)
     {
-        struct added_token a = {0};
+        struct added_token a = {.id = -1};
         int64_t            id = -1;
         if (field_text(&c, o, "content", &a.content) || field_int(&c, o, "id", &id) ||
             field_bool(&c, o, "single_word", &a.single_word) || field_bool(&c, o, "lstrip", &a.lstrip) ||
@@ -82,14 +64,52 @@ static int read_added(struct loader *l, const json_t *list)
             return error_prefix(l->e, "%s", l->path);
         if (!a.content.n)
             continue;
-        if ((status = set_spelling(l, &a)) != 0 || (status = put_added(l, &a, id, &next_id)) != 0)
+        if ((status = check_added(l, &a, id)) != 0 || (status = set_spelling(l, &a)) != 0)
             return status;
+        a.file_id = (int32_t)id;
+        if (!added_put(&l->t->added, &a))
+            return loader_nomem(l);
     }
     return 0;
 }
 
-/* --- components -----------------------------------------------------------------------------------------------------
- */
+/* The reference gives a token the id that its text has in the vocabulary, else the next one after all others, whatever
+ * the file says; a file it wrote says the same. Of entries with the same text the last one's flags count. */
+static void resolve_added(struct loader *l)
+{
+    struct tokenizer *t = l->t;
+    int32_t           next = (int32_t)t->vocab.count;
+    for (size_t i = 0; i < t->added.n; i++) {
+        const struct added_token *a = &t->added.v[i];
+        struct added_token       *last = &t->added.v[vocab_find(&t->added_index, a->content)];
+        if (last->id >= 0)
+            continue;
+        last->id = vocab_find(&t->vocab, a->content);
+        if (last->id < 0)
+            last->id = next;
+        next = MAX(next, last->id + 1);
+        t->size = MAX(t->size, last->id + 1);
+        if (last->id != a->file_id)
+            log_warning(l->log, "%s: added token " QUOTED " has id %d in the file but becomes %d", l->path,
+                        QUOTE(a->content), a->file_id, last->id);
+    }
+}
+
+int loader_index_added(struct loader *l)
+{
+    struct tokenizer *t = l->t;
+    int32_t           a, b;
+    for (size_t i = 0; i < t->added.n; i++)
+        if (!vocab_put(&t->added_index, (int32_t)i, t->added.v[i].content))
+            return loader_nomem(l);
+    if (!vocab_index(&t->added_index, &a, &b))
+        return loader_nomem(l);
+    t->size = (int)t->vocab.size;
+    resolve_added(l);
+    return added_index(&t->added, (size_t)t->size) ? 0 : loader_nomem(l);
+}
+
+/* --- components ------------------------------------------------------------------------------------------------- */
 
 static int load_part(struct loader *l, enum part part, const json_t *o)
 {

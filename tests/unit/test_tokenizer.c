@@ -14,8 +14,7 @@
 
 #define DATA "tests/data/tokenizers/"
 
-/* --- files ----------------------------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------------------------ */
 
 /* The content of an .xz file, NUL-terminated; to be freed. */
 static char *read_xz(const char *path, size_t *n)
@@ -63,8 +62,7 @@ static struct tokenizer *load(const char *dir)
     return t;
 }
 
-/* --- comparison -----------------------------------------------------------------------------------------------------
- */
+/* --- comparison ------------------------------------------------------------------------------------------------- */
 
 static const char *current; /* for messages */
 
@@ -154,8 +152,7 @@ static void check_all(const struct tokenizer *t, const json_t *expected)
     json_array_foreach((json_t *)json_object_get(expected, "decode"), i, entry) check_decode(t, entry);
 }
 
-/* --- tests ----------------------------------------------------------------------------------------------------------
- */
+/* --- tests ------------------------------------------------------------------------------------------------------ */
 
 static void published(const char *name)
 {

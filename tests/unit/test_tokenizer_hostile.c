@@ -187,6 +187,56 @@ static void test_accepted(void **state)
     assert_true(process_peak_rss() < (size_t)300 << 20);
 }
 
+static void count(void *ctx, enum log_level level, const char *msg)
+{
+    assert_int_equal(level, LOG_WARNING);
+    assert_non_null(strstr(msg, "'<t>' has id 100 in the file but becomes 6"));
+    ++*(int *)ctx;
+}
+
+/* Ids come from the vocabulary or are the next free ones; the last of equal entries tells the flags. */
+static void test_added_ids(void **state)
+{
+    (void)state;
+    int               warnings = 0;
+    struct log        log = {count, &warnings, LOG_WARNING};
+    struct ids        ids = {0};
+    struct tokenizer *t;
+    struct error      e;
+    const char *json = "{" MODEL ",\"added_tokens\":[{\"id\":5,\"content\":\"<s>\"},{\"id\":2,\"content\":\"ab\"},"
+                       "{\"id\":6,\"content\":\"<s>\",\"special\":true},{\"id\":100,\"content\":\"<t>\"},"
+                       "{\"id\":7,\"content\":\"\"}]}";
+    assert_int_equal(tokenizer_load_text(&t, str_of(json), "dir/tokenizer.json", &log, &e), 0);
+    assert_int_equal(warnings, 1);
+    assert_int_equal(tokenizer_size(t), 7);
+    assert_int_equal(tokenizer_find(t, STR("<s>")), 5);
+    assert_int_equal(tokenizer_find(t, STR("<t>")), 6);
+    assert_true(tokenizer_is_special(t, 5) && !tokenizer_is_special(t, 2));
+    assert_int_equal(tokenizer_encode(t, STR("<s>ab<t>"), TOKENIZE_PARSE_SPECIAL, &ids, NULL), 0);
+    assert_true(ids.n == 3 && ids.v[0] == 5 && ids.v[1] == 2 && ids.v[2] == 6);
+    ids_deinit(&ids);
+    tokenizer_free(t);
+}
+
+static void test_many_added(void **state)
+{
+    (void)state;
+    struct buf        json;
+    struct error      e = {0};
+    struct tokenizer *t;
+    double            start = clock_now();
+    buf_init(&json, 1 << 24);
+    buf_puts(&json, "{" MODEL ",\"added_tokens\":[");
+    for (int i = 0; i < 100000; i++)
+        buf_printf(&json, "%s{\"id\":%d,\"content\":\"<%d>\"}", i ? "," : "", i + 5, i);
+    buf_puts(&json, "]}");
+    assert_int_equal(tokenizer_load_text(&t, buf_str(&json), "dir/tokenizer.json", NULL, &e), 0);
+    assert_int_equal(tokenizer_find(t, STR("<99999>")), 100004);
+    assert_true(clock_now() - start < 10);
+    tokenizer_free(t);
+    buf_deinit(&json);
+}
+
 static struct tokenizer *with_pattern(const char *pattern)
 {
     char         json[2000];
@@ -265,7 +315,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_malformed_json), cmocka_unit_test(test_vocabulary), cmocka_unit_test(test_merges),
         cmocka_unit_test(test_unsupported),    cmocka_unit_test(test_components), cmocka_unit_test(test_patterns),
-        cmocka_unit_test(test_accepted),       cmocka_unit_test(test_time),       cmocka_unit_test(test_directory),
+        cmocka_unit_test(test_accepted),       cmocka_unit_test(test_added_ids),  cmocka_unit_test(test_many_added),
+        cmocka_unit_test(test_time),           cmocka_unit_test(test_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
