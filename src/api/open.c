@@ -15,6 +15,7 @@
 #define CHUNK_DEFAULT 512
 #define CHUNK_MAX 8192
 #define PAGE_TOKENS_MAX 4096
+#define EOS_MAX 1024 /* ids of one file; each is looked for in the list so far */
 
 const char *mlxcel_version(void)
 {
@@ -104,6 +105,10 @@ static int add_eos(struct ids *ids, int32_t id, struct error *e)
 static int eos_of_config(struct mlxcel *m, struct config *c, struct error *e)
 {
     int n = config_array_len(c, "eos_token_id"), err = 0;
+    if (n > EOS_MAX) {
+        config_fault(c, ERR_LIMIT, "eos_token_id", "has %d ids, at most %d are allowed", n, EOS_MAX);
+        n = 0;
+    }
     for (int i = 0; i < n && !err; i++) {
         int64_t id = config_array_int(c, "eos_token_id", i, 0, INT32_MAX);
         err = add_eos(&m->eos, (int32_t)id, e);
@@ -111,13 +116,13 @@ static int eos_of_config(struct mlxcel *m, struct config *c, struct error *e)
     return err ? err : config_report(c, e);
 }
 
-/* All ids that end an answer: of config.json, generation_config.json and the tokenizer's eos_token (chat models often end
- * their turn with a token that only the last names). */
+/* All ids that end an answer: of config.json and, where texts are wanted at all, of generation_config.json and the
+ * tokenizer's eos_token (chat models often end their turn with a token that only the last names). */
 static int collect_eos(struct mlxcel *m, struct error *e)
 {
     struct config *g = NULL;
     int            err = eos_of_config(m, m->model->config, e);
-    if (err)
+    if (err || !m->tokenizer)
         return err;
     err = config_load(&g, m->path, "generation_config.json", e);
     if (!err) {
@@ -125,7 +130,7 @@ static int collect_eos(struct mlxcel *m, struct error *e)
         config_free(g);
     } else if (err == ERR_NOT_FOUND)
         err = 0;
-    if (!err && m->tokenizer && tokenizer_eos(m->tokenizer) >= 0)
+    if (!err && tokenizer_eos(m->tokenizer) >= 0)
         err = add_eos(&m->eos, tokenizer_eos(m->tokenizer), e);
     return err;
 }

@@ -29,6 +29,7 @@ def models():
     yield "eos_text", config(eos_token_id="x"), ["eos_token_id"]
     yield "eos_negative", config(eos_token_id=[2, -5]), ["eos_token_id"]
     yield "eos_object", config(eos_token_id={}), ["eos_token_id"]
+    yield "eos_million", config(eos_token_id=list(range(10**6))), ["eos_token_id", "1024"]
     yield "generation_config_open", file("generation_config.json", b'{"eos_token_id":'), ["generation_config.json"]
     yield "generation_config_list", file("generation_config.json", b"[]"), ["generation_config.json"]
     yield "generation_config_fifo", file("generation_config.json", Special("fifo")), ["generation_config.json"]
