@@ -85,7 +85,7 @@ SONAME  := libmlxcel.so.0
 BIN     := $(B)/mlxcel
 TESTS   := $(patsubst %.c,$(B)/%,$(wildcard tests/*/test_*.c))
 
-.PHONY: all help setup demo check test lint format install clean fuzz bench docs
+.PHONY: all help setup demo check lint format install clean fuzz bench docs
 all: $(LIB) $(if $(CLI_SRC),$(BIN) $(if $(filter release,$(VARIANT)),build/mlxcel))
 
 help:

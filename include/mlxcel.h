@@ -69,7 +69,7 @@ struct mlxcel_options {
     int         threads;         /* 0: the cores that affinity and cgroup allow */
     const char *cpu_level;       /* NULL: the best this machine has; "scalar", "avx2", "avx512", "avx512vnni" */
     int         precision;       /* enum mlxcel_precision */
-    int         context;         /* total tokens of the cache, divided among `parallel`; 0: the model's, at most 8192 */
+    int         context;         /* tokens in all, divided among `parallel`; 0: the model's, at most 8192, for each */
     int         parallel;        /* sequences that are computed at once; 0: 1 */
     int         chunk;           /* rows of one step at most; 0: 512 */
     int         page_tokens;     /* tokens of a cache page, a multiple of 64; 0: 64 */
@@ -198,7 +198,7 @@ MLXCEL_API int mlxcel_logits(struct mlxcel *m, const int32_t *tokens, size_t n, 
 
 /* ---- without loading: each hands out a JSON text ---- */
 
-/* Facts and faults of a model directory or name; see docs/cli.md, `describe --json`. context: for the memory budget. */
+/* Facts of a model directory or name; see docs/cli.md, `describe`. A checkpoint that does not fit is the error. */
 MLXCEL_API int mlxcel_describe(const char *model, char **json, struct mlxcel_error *err);
 /* The models in the store and the Hugging Face cache: [{"name","path","bytes","model_type"}]. */
 MLXCEL_API int mlxcel_list(char **json, struct mlxcel_error *err);

@@ -1,6 +1,7 @@
 /* Llama and its near kin: pre-norm residual layers of grouped-head attention and a gated SiLU feed-forward block.
  *
- * Defaults of absent fields are those of the transformers configuration classes. */
+ * Fields that give a parameter its shape must be there, except head_dim and num_key_value_heads, for which the older rule
+ * holds (hidden_size / heads; as many as heads). Other absent fields have the defaults of transformers' LlamaConfig. */
 #include "arch/family.h"
 
 static const char *const ignored[] = {

@@ -1,8 +1,8 @@
 /* `inspect`: whether a model will fit into memory, before it is loaded.
  *
- * What it needs is the weights, which stay mapped, the cache of keys and values at the context that -c asks for, and a
- * little for the program itself. What there is comes from /proc/meminfo (MemAvailable: without swapping) and the limit
- * of the control group.
+ * What it needs is the weights, which are packed into about their own size, the cache of keys and values at the context
+ * that -c asks for, and a little for the program itself. What there is comes from /proc/meminfo (MemAvailable: without
+ * swapping) and the limit of the control group.
  */
 #include <stdio.h>
 #include <stdlib.h>

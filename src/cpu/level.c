@@ -1,8 +1,11 @@
 /* Which instruction sets this machine runs.
  *
- * A level is a set of features, each containing the one before, so that tables of kernels can be filled from the
- * bottom: avx2        AVX2, FMA, F16C, BMI2 (Haswell, Zen and later) avx512      AVX-512 F, BW, DQ, VL, CD (Skylake-X
- * and later) avx512vnni  and VNNI (Cascade Lake, Zen 4 and later)
+ * A level is a set of features, each containing the one before:
+ *
+ *   avx2        AVX2, FMA, F16C, BMI2 (Haswell, Zen and later)
+ *   avx512      and AVX-512 F, BW, DQ, VL, CD (Skylake-X, Zen 4 and later)
+ *   avx512vnni  and VNNI (Cascade Lake, Zen 4 and later)
+ *
  * __builtin_cpu_supports also asks whether the system saves the registers (XGETBV). F16C and BMI2 come with every AVX2
  * machine, but a hypervisor may hide them, so they are asked for too.
  */

@@ -3,10 +3,11 @@
  * One operation is one run of the pool. Its work is a list of items, one per tile of 16 outputs and chunk of rows,
  * split evenly over the threads:
  *
- *   one row (decode)    every thread quantizes the row for itself, which is cheaper than waiting for another to do it,
- * and streams its tiles from memory once many rows           the threads quantize shares of the rows, meet, and take
- * items; an item unpacks its tile a panel of inputs at a time and uses it for all rows of the chunk, whose quantized
- * form stays in the L2 cache
+ *   one row (decode)   every thread quantizes the row for itself, which is cheaper than waiting for another to do it,
+ *                      and streams its tiles from memory once
+ *   many rows          the threads quantize shares of the rows, meet, and take items; an item unpacks its tile a panel
+ *                      of inputs at a time and uses it for all rows of the chunk, whose quantized form stays in the L2
+ *                      cache
  *
  * Which rows, tiles and threads meet never changes an element's sequence of operations (docs/order-law.md).
  */

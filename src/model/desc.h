@@ -59,7 +59,6 @@ struct model_desc {
     int64_t            n_context; /* max_position_embeddings */
     float              norm_eps;
     enum tie           tie;
-    bool               head_bias;
     int                n_rope;
     struct rope_desc   rope[DESC_ROPES_MAX];
     struct layer_desc *layer; /* [n_layer], in the arena that arch_describe was given */

@@ -62,7 +62,7 @@ int activations_init(struct activations *a, const struct model *m, int n_row, in
     plan_all(&p, a, m, n_row, n_logit);
     size_t bytes;
     if (p.failed || !num_align(p.used, 64, &bytes) || !(a->memory = aligned_alloc(64, bytes)))
-        return error_set(e, ERR_NOMEM, NULL, "out of memory for the activations of %d rows (%zu bytes); try a smaller --batch",
+        return error_set(e, ERR_NOMEM, NULL, "out of memory for the activations of %d rows (%zu bytes); try a smaller --chunk",
                          n_row, p.used);
     p = (struct plan){.base = a->memory};
     plan_all(&p, a, m, n_row, n_logit);

@@ -61,7 +61,8 @@ struct activations {
 int  activations_init(struct activations *a, const struct model *m, int n_row, int n_logit, struct error *e);
 void activations_deinit(struct activations *a);
 
-/* Runs the layers over the rows of r->step; afterwards a->x holds the residual stream. Tokens are embedded when lo = 0, else a->x holds the rows that the stage before computed. */
+/* Runs the layers over the rows of r->step; afterwards a->x holds the residual stream. Tokens are embedded when lo = 0,
+ * else a->x holds the rows that the stage before computed. */
 void model_forward(const struct model *m, struct run *r, struct activations *a);
 /* Logits of the step's logit rows [first, first + n), n <= a->n_logit, into the first n rows of a->logits. */
 void model_logits(const struct model *m, struct run *r, struct activations *a, int first, int n);

@@ -30,8 +30,7 @@ struct tensor_view;
 /* Decides the mode of the planes of one parameter whose logical input width is K, from the planes alone
  * (bits = 32 * cols / K, group = K / groups), and checks every shape: leading dimensions equal, packed width exact,
  * dtypes a pair that MLX can hold. w and scales are not NULL, biases may be. On a misfit adds one fault naming plane,
- * file, both shapes and what is needed, and returns its code. lead is the number of leading dimensions before K (1 for
- * [out, K]). */
+ * file, both shapes and what is needed, and returns its code. */
 int quant_from_planes(struct quant *out, const struct tensor_view *w, const struct tensor_view *scales,
                       const struct tensor_view *biases, int64_t K, struct faults *f);
 

@@ -2,9 +2,9 @@
  *
  * A candidate is one 64-bit key: the logit, mapped to an integer of the same order, above the complement of the id.
  * Greater key = more likely, and among equals the lower id; keys are unique, so every selection and sort has one
- * answer. The only structure over keys is a binary heap with its least key on top: top-k    a heap of the k greatest
- * seen so far; blocks of logits without anything above its top are skipped; sorting  heap sort with a least-first heap
- * leaves descending order.
+ * answer. The only structure over keys is a binary heap with its least key on top. It gives top-k, as a heap of the k
+ * greatest seen so far, so that blocks of logits without anything above its top are skipped; and it sorts, since heap
+ * sort with the least on top leaves descending order.
  *
  * Top-p without top-k needs no sort of the vocabulary either: all tokens below a share (1-p)/n of the mass hold less
  * than 1-p together, so the nucleus never reaches them; only the few others are gathered and sorted.
