@@ -12,7 +12,7 @@ from testlib import PROGRAM, ROOT, mlxcel, mlxcel_ok
 COMMANDS = re.findall(r"^COMMAND\((\w+),", (ROOT / "src/cli/commands.def").read_text(), re.M)
 
 
-def test_commands_of_the_issue_are_there():
+def test_all_commands_are_there():
     assert {"run", "generate", "logits", "tokenize", "detokenize", "template", "describe", "inspect", "list", "arch",
             "bench", "convert", "serve", "help", "version"} <= set(COMMANDS)
 
