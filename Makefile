@@ -5,7 +5,7 @@
 # set (_avx2.c, _avx512.c, ...) and so its flags: see ISA below.
 
 MAKEFLAGS += --no-builtin-rules
-ifeq ($(filter -j%,$(MAKEFLAGS)),)
+ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
 endif
 .SUFFIXES:
