@@ -8,6 +8,7 @@
 
 #define HELD_MAX ((size_t)64 << 20)
 #define STOPS_MAX 64
+#define STOP_BYTES_MAX ((size_t)4096) /* of one stop string: bounds the search behind every token */
 
 int answer_init(struct answer *a, const struct tokenizer *t, bool keep_special, const char *const *stop, size_t n_stop,
                 struct error *e)
@@ -26,6 +27,9 @@ int answer_init(struct answer *a, const struct tokenizer *t, bool keep_special, 
         size_t len = stop[i] ? strlen(stop[i]) : 0;
         if (!len)
             continue;
+        if (len > STOP_BYTES_MAX)
+            return error_set(e, ERR_INVALID, "stop", "stop string %zu has %zu bytes, at most %zu are allowed", i, len,
+                             STOP_BYTES_MAX);
         a->stop[a->n_stop] = strdup(stop[i]);
         if (!a->stop[a->n_stop])
             return error_nomem(e, "stop strings");
@@ -75,9 +79,11 @@ static size_t undecided(const struct answer *a)
 
 static int emit(struct answer *a, bool last, struct buf *out, const char **hit)
 {
-    size_t n = find_stop(a, hit);
-    if (!*hit && !last)
-        n -= undecided(a);
+    size_t n = find_stop(a, hit), open = last ? a->held.n : a->held.n - undecided(a);
+    if (open < n) { /* a stop string may still turn out to begin before the one that is complete */
+        n = open;
+        *hit = NULL;
+    }
     buf_put(out, buf_cstr(&a->held), n);
     if (n) {
         memmove(a->held.p, a->held.p + n, a->held.n - n);
