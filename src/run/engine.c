@@ -29,7 +29,8 @@ struct engine {
     void ***pages;                                    /* [parallel] */
     struct seq  **active;                             /* [parallel]; slots [0, n_active); guarded by lock for cancel */
     int           n_active;
-    double        row_seconds; /* measured prefill time of a row */
+    double        row_seconds; /* time of a prompt's row, as the last such step took */
+    bool          row_measured; /* until then: of a step of few rows, which bounds it from above */
 
     pthread_mutex_t lock; /* guards the rest and active */
     pthread_cond_t  work;
@@ -250,8 +251,34 @@ static void admit(struct engine *g)
     }
 }
 
+/* Takes the cancelled sequences out of the queue: they must not keep others from being accepted. */
+static struct seq *take_cancelled(struct engine *g)
+{
+    struct seq *taken = NULL, **at = &g->first;
+    pthread_mutex_lock(&g->lock);
+    while (*at) {
+        struct seq *s = *at;
+        if (!atomic_load(&s->cancelled)) {
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        s->next = taken;
+        taken = s;
+        g->n_waiting--;
+    }
+    g->last = at;
+    pthread_mutex_unlock(&g->lock);
+    return taken;
+}
+
 static void retire_cancelled(struct engine *g)
 {
+    for (struct seq *s = take_cancelled(g), *next; s; s = next) {
+        next = s->next;
+        seq_end(s, MLXCEL_CANCELLED, NULL, clock_now());
+        seq_free(s, NULL);
+    }
     for (int i = g->n_active - 1; i >= 0; i--)
         if (atomic_load(&g->active[i]->cancelled))
             retire(g, i, MLXCEL_CANCELLED, NULL, false);
@@ -293,7 +320,7 @@ static void add_rows(struct engine *g, struct step *st, int i, int rows)
 /* Rows that prompts may take in this step. */
 static int prefill_budget(const struct engine *g, int n_decoding)
 {
-    int room = g->o.chunk - n_decoding;
+    int room = MAX(1, g->o.chunk - n_decoding); /* one row always fits: a prompt's slot is not among the decoding ones */
     if (!n_decoding)
         return room;
     double rows = PREFILL_QUANTUM / g->row_seconds;
@@ -364,13 +391,21 @@ static void accept_rows(struct engine *g, double now)
     }
 }
 
+static void measure(struct engine *g, int rows, double seconds)
+{
+    bool enough = rows >= PREFILL_ROWS_MIN;
+    if (enough || !g->row_measured)
+        g->row_seconds = seconds / rows;
+    g->row_measured |= enough;
+}
+
 int engine_step(struct engine *g, int *active, struct error *e)
 {
     struct step st;
     struct run  run = {.backend = g->model->backend, .step = &st};
     (void)e;
-    admit(g);
     retire_cancelled(g);
+    admit(g);
     compose(g, &st);
     if (st.n_row) {
         double start = clock_now();
@@ -378,8 +413,7 @@ int engine_step(struct engine *g, int *active, struct error *e)
         if (st.n_logit)
             model_logits(g->model, &run, &g->act, 0, st.n_logit);
         double now = clock_now();
-        if (st.n_row >= PREFILL_ROWS_MIN)
-            g->row_seconds = (now - start) / st.n_row;
+        measure(g, st.n_row, now - start);
         accept_rows(g, now);
     }
     pthread_mutex_lock(&g->lock);

@@ -277,7 +277,6 @@ static void test_refusals(void **state)
     struct bench         b;
     struct mlxcel_params p;
     int32_t              bad[] = {3, -1}, far[] = {1 << 30};
-    struct error         e = {0};
     (void)state;
     bench_open(&b, 1, 64, 256, false, NULL);
     mlxcel_params_greedy(&p);
@@ -287,10 +286,59 @@ static void test_refusals(void **state)
     p.temperature = NAN;
     refused(b.g, bad, 1, &p, "temperature");
     p.temperature = 0;
+    bench_close(&b);
+}
+
+/* The queue is bounded, and what was cancelled leaves it at the next step, also while every slot is taken. */
+static void test_queue(void **state)
+{
+    struct bench         b;
+    struct mlxcel_params p;
+    struct result        running = {0}, waiting[3] = {0}; /* of the last, of those between, of the first */
+    struct error         e = {0};
+    int32_t              prompt[] = {3};
+    int64_t              first, id;
+    int                  active;
+    (void)state;
+    bench_open(&b, 1, 64, 256, false, NULL);
+    mlxcel_params_greedy(&p);
+    assert_int_equal(engine_submit(b.g, prompt, 1, &p, collect, &running, NULL, &e), 0);
+    assert_int_equal(engine_step(b.g, &active, &e), 0);
     for (int i = 0; i < 1024; i++)
-        assert_int_equal(engine_submit(b.g, bad, 1, &p, NULL, NULL, NULL, &e), 0);
-    assert_int_equal(engine_submit(b.g, bad, 1, &p, NULL, NULL, NULL, &e), ERR_BUSY);
+        assert_int_equal(engine_submit(b.g, prompt, 1, &p, collect, &waiting[i == 1023 ? 0 : i ? 1 : 2], i ? &id : &first, &e), 0);
+    assert_int_equal(engine_submit(b.g, prompt, 1, &p, NULL, NULL, NULL, &e), ERR_BUSY);
+    engine_cancel(b.g, first);
+    engine_cancel(b.g, first + 500);
+    engine_cancel(b.g, id);
+    assert_int_equal(engine_step(b.g, &active, &e), 0);
+    assert_int_equal(active, 1 + 1021);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(waiting[i].finish, MLXCEL_CANCELLED);
+    assert_int_equal(running.n, 2);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(engine_submit(b.g, prompt, 1, &p, NULL, NULL, NULL, &e), 0);
+    assert_int_equal(engine_submit(b.g, prompt, 1, &p, NULL, NULL, NULL, &e), ERR_BUSY);
     bench_close(&b); /* with all of them waiting */
+}
+
+/* A prompt advances also when answers in progress fill the step. */
+static void test_prompt_beside_full_step(void **state)
+{
+    struct bench  b;
+    struct result a = {0}, c = {0};
+    int           active;
+    (void)state;
+    bench_open(&b, 2, 1, 256, false, NULL);
+    submit(b.g, 0, &a);
+    while (!a.n)
+        assert_int_equal(engine_step(b.g, &active, NULL), 0);
+    submit(b.g, 1, &c);
+    for (int i = 0; i < 12; i++)
+        assert_int_equal(engine_step(b.g, &active, NULL), 0);
+    assert_int_equal(a.finish, MLXCEL_RUNNING);
+    assert_int_equal(c.n, 1);
+    run_all(b.g);
+    bench_close(&b);
 }
 
 int main(void)
@@ -299,7 +347,8 @@ int main(void)
         cmocka_unit_test(test_alone_is_batched),     cmocka_unit_test(test_prefix_hit_changes_nothing),
         cmocka_unit_test(test_pages_run_out),        cmocka_unit_test(test_context_ends_the_answer),
         cmocka_unit_test(test_eos_and_stop_ids),     cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals),             cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_prompt_beside_full_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
