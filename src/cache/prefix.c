@@ -64,15 +64,21 @@ bool prefix_evict(struct prefix_cache *c)
     return true;
 }
 
-/* Whether entry x is a beginning of tokens: the new entry makes it needless. */
+/* Whether one of entry x and tokens is a beginning of the other: the longer makes it needless. */
 static bool covered(const struct prefix_entry *x, const int32_t *tokens, int64_t n)
 {
-    return x->n <= n && common(x, tokens, n) == x->n;
+    return common(x, tokens, n) == MIN(x->n, n);
 }
 
 void prefix_store(struct prefix_cache *c, const int32_t *tokens, int64_t n, struct page_table *t)
 {
     size_t   bytes;
+    for (int i = 0; i < c->n; i++)
+        if (c->v[i].n > n && covered(&c->v[i], tokens, n)) {
+            c->v[i].last_use = ++c->clock;
+            page_table_deinit(t, c->pool);
+            return;
+        }
     int32_t *copy = n > 0 && num_mul((size_t)n, sizeof *copy, &bytes) ? malloc(bytes) : NULL;
     if (!copy) {
         page_table_deinit(t, c->pool);

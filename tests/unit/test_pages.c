@@ -92,6 +92,9 @@ static void test_prefix(void **state)
     page_table_deinit(&t, p);
     store(&c, p, x, 200); /* covers the first entry */
     assert_int_equal(c.n, 2);
+    store(&c, p, x, 130); /* covered by it */
+    assert_int_equal(c.n, 2);
+    assert_int_equal(page_pool_available(p), 20 - 3 - 4);
     assert_true(prefix_evict(&c)); /* y was used longest ago */
     assert_int_equal(prefix_lookup(&c, y, 200, &t), 100);
     page_table_deinit(&t, p);
