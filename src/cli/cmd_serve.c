@@ -3,6 +3,17 @@
 #include "cli/output.h"
 #include "server/server.h"
 
+/* Options that are known and not built. */
+static int refuse(const struct options *o, struct error *e)
+{
+    const char *name = o->serve_lora.n ? "--lora"
+                       : o->lora_fuse  ? "--lora-fuse"
+                       : o->metrics    ? "--metrics"
+                       : o->slots      ? "--slots"
+                                       : NULL;
+    return name ? error_set(e, ERR_USAGE, name, "%s is not supported yet", name) : 0;
+}
+
 int cmd_serve(const struct options *o, struct error *e)
 {
     struct log            log = err_log(o->verbose);
@@ -11,8 +22,12 @@ int cmd_serve(const struct options *o, struct error *e)
                                     .model = o->model,
                                     .alias = o->alias,
                                     .api_key = o->api_key,
+                                    .timeout = (int)o->timeout,
                                     .fail_fast = o->fail_fast,
                                     .log = &log};
+    int err = refuse(o, e);
+    if (err)
+        return err;
     if (!o->verbose)
         log.level = LOG_INFO; /* where it listens, when the model is ready, a line per request */
     api_options(o, &server.open);
