@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 
-const char *format_finish(int finish)
+static const char *finish_name(int finish)
 {
     return finish == MLXCEL_STOP ? "stop" : finish == MLXCEL_LENGTH ? "length" : "error";
 }
@@ -101,7 +101,7 @@ static json_t *timings(const struct job_event *ev)
                      per_second(ev->n_answer, ev->answer_seconds));
 }
 
-/* The object around choices: id, object, created, model. */
+/* The object around choices. */
 static json_t *envelope(const struct reply *r, const char *object, json_t *choices)
 {
     return json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", r->id, "object", object, "created", (json_int_t)r->created,
@@ -132,7 +132,7 @@ static json_t *native_facts(const struct reply *r, const struct job_event *ev)
                      "stopping_word", ev->stop_string ? ev->stop_string : "", "truncated", 0, "timings", timings(ev));
 }
 
-static json_t *native_chunk(struct reply *r, const struct job_event *ev)
+static json_t *native_chunk(const struct reply *r, const struct job_event *ev)
 {
     json_t *c = json_pack("{s:i, s:s%, s:b, s:[], s:i, s:i, s:i}", "index", ev->choice, "content", ev->text, ev->text_n, "stop",
                           ev->finish != MLXCEL_RUNNING, "tokens", "tokens_predicted", ev->n_answer, "tokens_evaluated",
@@ -150,33 +150,42 @@ static json_t *native_chunk(struct reply *r, const struct job_event *ev)
     return c;
 }
 
-json_t *format_first_chunk(struct reply *r, int choice)
+/* A chunk of a stream: OpenAI's have a null usage when the usage comes at the end. */
+static json_t *chunk(const struct reply *r, json_t *choice)
 {
-    if (r->api != API_CHAT)
-        return NULL;
-    json_t *c = json_pack("{s:i, s:{s:s, s:s}, s:n}", "index", choice, "delta", "role", "assistant", "content", "",
-                          "finish_reason");
-    return envelope(r, object_name(r, true), json_pack("[o]", c));
+    json_t *c = envelope(r, object_name(r, true), json_pack("[o]", choice));
+    if (r->params.include_usage)
+        json_object_set_new(c, "usage", json_null());
+    return c;
 }
 
-json_t *format_chunk(struct reply *r, const struct job_event *ev)
+json_t *format_first_chunk(const struct reply *r, int choice)
+{
+    return chunk(r, json_pack("{s:i, s:{s:s, s:s}, s:n, s:n}", "index", choice, "delta", "role", "assistant", "content", "",
+                              "logprobs", "finish_reason"));
+}
+
+bool format_has_chunk(const struct reply *r, const struct job_event *ev)
+{
+    return r->api == API_NATIVE || ev->text_n || ev->finish || (r->params.logprobs && ev->token >= 0);
+}
+
+json_t *format_chunk(const struct reply *r, const struct job_event *ev)
 {
     if (r->api == API_NATIVE)
         return native_chunk(r, ev);
     json_t *l = format_logprobs(r, ev);
-    if (!ev->text_n && !ev->finish && !l)
-        return NULL;
     json_t *c = json_pack("{s:i}", "index", ev->choice);
     if (r->api == API_COMPLETIONS)
         json_object_set_new(c, "text", json_stringn(ev->text, ev->text_n));
     else
         json_object_set_new(c, "delta", ev->text_n ? json_pack("{s:s%}", "content", ev->text, ev->text_n) : json_object());
     json_object_set_new(c, "logprobs", l && r->api == API_CHAT ? json_pack("{s:[o]}", "content", l) : l ? l : json_null());
-    json_object_set_new(c, "finish_reason", ev->finish ? json_string(format_finish(ev->finish)) : json_null());
-    json_t *chunk = envelope(r, object_name(r, true), json_pack("[o]", c));
+    json_object_set_new(c, "finish_reason", ev->finish ? json_string(finish_name(ev->finish)) : json_null());
+    json_t *whole = chunk(r, c);
     if (ev->finish)
-        json_object_set_new(chunk, "timings", timings(ev));
-    return chunk;
+        json_object_set_new(whole, "timings", timings(ev));
+    return whole;
 }
 
 json_t *format_usage_chunk(const struct reply *r)
@@ -186,53 +195,53 @@ json_t *format_usage_chunk(const struct reply *r)
     return v;
 }
 
-static json_t *native_whole(struct reply *r)
+static json_t *native_choice(const struct reply *r, int i)
 {
-    json_t *all = json_array();
-    int     n = job_choices(r->job);
-    for (int i = 0; i < n; i++) {
-        struct choice_state *c = &r->choice[i];
-        json_t *v = json_pack("{s:i, s:s%, s:b, s:i, s:i, s:i}", "index", i, "content", buf_cstr(&c->text), c->text.n, "stop",
-                              1, "tokens_predicted", c->n_answer, "tokens_evaluated", r->last->n_prompt, "tokens_cached",
-                              r->last->n_cached);
-        struct job_event end = *r->last;
-        end.finish = c->finish;
-        end.stop_string = c->stop_string;
-        json_t *facts = native_facts(r, &end);
-        json_object_update(v, facts);
-        json_decref(facts);
-        json_object_set(v, "tokens", r->params.return_tokens ? c->tokens : NULL);
-        if (c->logprobs)
-            json_object_set(v, "completion_probabilities", c->logprobs);
-        json_array_append_new(all, v);
-    }
-    if (n > 1)
-        return all;
-    json_t *one = json_incref(json_array_get(all, 0));
-    json_decref(all);
-    return one;
+    const struct choice_state *c = &r->choice[i];
+    json_t *v = json_pack("{s:i, s:s%, s:b, s:i, s:i, s:i}", "index", i, "content", buf_cstr(&c->text), c->text.n, "stop", 1,
+                          "tokens_predicted", c->end->n_answer, "tokens_evaluated", c->end->n_prompt, "tokens_cached",
+                          c->end->n_cached);
+    json_t *facts = native_facts(r, c->end);
+    json_object_update(v, facts);
+    json_decref(facts);
+    json_object_set_new(v, "tokens", c->tokens ? json_incref(c->tokens) : json_array());
+    if (c->logprobs)
+        json_object_set(v, "completion_probabilities", c->logprobs);
+    return v;
 }
 
-json_t *format_whole(struct reply *r)
+static json_t *native_whole(const struct reply *r)
 {
-    json_t *choices = json_array();
-    if (r->api == API_NATIVE) {
-        json_decref(choices);
+    if (r->n_choice == 1)
+        return native_choice(r, 0);
+    json_t *all = json_array();
+    for (int i = 0; i < r->n_choice; i++)
+        json_array_append_new(all, native_choice(r, i));
+    return all;
+}
+
+static json_t *whole_choice(const struct reply *r, int i)
+{
+    const struct choice_state *c = &r->choice[i];
+    json_t *v = json_pack("{s:i, s:s, s:o}", "index", i, "finish_reason", finish_name(c->end->finish), "logprobs",
+                          wrap_logprobs(r, json_incref(c->logprobs)));
+    json_t *text = json_stringn(buf_cstr(&c->text), c->text.n);
+    if (r->api == API_CHAT)
+        json_object_set_new(v, "message", json_pack("{s:s, s:o}", "role", "assistant", "content", text));
+    else
+        json_object_set_new(v, "text", text);
+    return v;
+}
+
+json_t *format_whole(const struct reply *r)
+{
+    if (r->api == API_NATIVE)
         return native_whole(r);
-    }
-    for (int i = 0; i < job_choices(r->job); i++) {
-        struct choice_state *c = &r->choice[i];
-        json_t              *v = json_pack("{s:i, s:s, s:o}", "index", i, "finish_reason", format_finish(c->finish), "logprobs",
-                                           wrap_logprobs(r, json_incref(c->logprobs)));
-        json_t              *text = json_stringn(buf_cstr(&c->text), c->text.n);
-        if (r->api == API_CHAT)
-            json_object_set_new(v, "message", json_pack("{s:s, s:o}", "role", "assistant", "content", text));
-        else
-            json_object_set_new(v, "text", text);
-        json_array_append_new(choices, v);
-    }
+    json_t *choices = json_array();
+    for (int i = 0; i < r->n_choice; i++)
+        json_array_append_new(choices, whole_choice(r, i));
     json_t *whole = envelope(r, object_name(r, false), choices);
     json_object_set_new(whole, "usage", usage(r));
-    json_object_set_new(whole, "timings", timings(r->last));
+    json_object_set_new(whole, "timings", timings(r->choice[0].end));
     return whole;
 }

@@ -4,7 +4,17 @@
 
 #include "server/job.h"
 
-/* One answer under way. */
+/* One of the answers to a request. */
+struct choice_state {
+    struct buf        text;
+    json_t           *logprobs; /* array of token entries (chat, native), or the four arrays' object (completions) */
+    json_t           *tokens;   /* ids, when wanted */
+    size_t            offset;   /* characters so far, for text_offset */
+    bool              begun;    /* the first chunk of a stream was sent */
+    struct job_event *end;      /* its last event */
+};
+
+/* A request's answers under way. */
 struct reply {
     struct server        *server;
     enum api              api;
@@ -12,29 +22,20 @@ struct reply {
     struct job           *job;
     char                  id[48];
     int64_t               created;
-    int                   n_prompts;
     int                   n_prompt_total, n_cached_total, n_answer_total; /* over finished choices */
-    struct job_event     *last;      /* the latest final event, for timings */
-    struct choice_state {
-        struct buf text;
-        json_t    *logprobs; /* array of token entries (chat), or the four arrays' object (completions) */
-        json_t    *tokens;   /* native: ids */
-        size_t     offset;   /* characters so far, for text_offset */
-        bool       begun;
-        int        finish, n_answer;
-        char      *stop_string;
-    } *choice;
-    bool done, ended;
+    struct choice_state  *choice; /* [n_choice], prompt * n + repetition */
+    int                   n_choice;
 };
 
-const char *format_finish(int finish);
 /* Log-probabilities of an event in the API's form; NULL when it has none. */
 json_t *format_logprobs(const struct reply *r, const struct job_event *ev);
-/* The chunk of a stream for an event; NULL: nothing to send for it. first: the role's chunk of chat comes before. */
-json_t *format_chunk(struct reply *r, const struct job_event *ev);
-json_t *format_first_chunk(struct reply *r, int choice);
+/* Of streams: the role's chunk of chat, which comes before the others of its choice; the chunk of an event that has one; the
+ * usage at the end. NULL: out of memory. */
+json_t *format_first_chunk(const struct reply *r, int choice);
+bool    format_has_chunk(const struct reply *r, const struct job_event *ev);
+json_t *format_chunk(const struct reply *r, const struct job_event *ev);
 json_t *format_usage_chunk(const struct reply *r);
-/* The whole answer. */
-json_t *format_whole(struct reply *r);
+/* The whole answer of finished choices. */
+json_t *format_whole(const struct reply *r);
 
 #endif

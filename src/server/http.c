@@ -6,7 +6,7 @@
 #include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@
 #include "server/server_int.h"
 
 #define CONNECTIONS_MAX 512
-#define IDLE_SECONDS 120u
 #define HEADERS_MAX ((size_t)64 << 10)
+#define STACK_BYTES ((size_t)4 << 20)
 #define JSON_FLAGS (JSON_COMPACT | JSON_REAL_PRECISION(9))
 
 /* ---- replies ---- */
@@ -36,11 +36,16 @@ static void queue(struct http *h, int status, struct MHD_Response *r, const char
         MHD_add_response_header(r, "Retry-After", "5");
     if (status == 401)
         MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
-    if (status == 413)
+    if (status == 413 || atomic_load(&h->server->stopping))
         MHD_add_response_header(r, "Connection", "close");
     h->status = status;
     h->queued = MHD_queue_response(h->connection, (unsigned)status, r);
     MHD_destroy_response(r);
+}
+
+void http_reply_text(struct http *h, const char *type, const char *text)
+{
+    queue(h, 200, MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_PERSISTENT), type);
 }
 
 void http_reply_json(struct http *h, int status, json_t *value)
@@ -57,34 +62,31 @@ void http_reply_json(struct http *h, int status, json_t *value)
           "application/json; charset=utf-8");
 }
 
-json_t *http_error_value(int status, const char *type, const char *message, const char *param)
+static json_t *error_value(int status, const char *type, const char *message)
 {
-    json_t *e = json_pack("{s:i, s:s, s:s}", "code", status, "message", message, "type", type);
-    if (e && param && param[0])
-        json_object_set_new(e, "param", json_string(param));
-    return json_pack("{s:o}", "error", e);
+    return json_pack("{s:{s:i, s:s, s:s}}", "error", "code", status, "message", message, "type", type);
 }
 
 void http_reply_fault(struct http *h, int status, const char *type, const char *message)
 {
-    http_reply_json(h, status, http_error_value(status, type, message, NULL));
+    http_reply_json(h, status, error_value(status, type, message));
+}
+
+json_t *http_error_value(const struct error *e)
+{
+    int     kind = e->code == ERR_CONTEXT ? ERR_INVALID : e->code;
+    json_t *v = error_value(error_http_status(e->code), error_api_type(kind), e->msg);
+    json_t *inner = json_object_get(v, "error");
+    if (e->param[0])
+        json_object_set_new(inner, "param", json_string(e->param));
+    if (kind != e->code) /* OpenAI's code for it is a word */
+        json_object_set_new(inner, "code", json_string(error_api_type(e->code)));
+    return v;
 }
 
 void http_reply_error(struct http *h, const struct error *e)
 {
-    int     status = error_http_status(e->code);
-    json_t *v = http_error_value(status, error_api_type(e->code), e->msg, e->param);
-    if (e->code == ERR_CONTEXT) /* OpenAI's code for it is a word */
-        json_object_set_new(json_object_get(v, "error"), "code", json_string("context_length_exceeded"));
-    http_reply_json(h, status, v);
-}
-
-void http_reply_public_error(struct http *h, const struct mlxcel_error *e)
-{
-    struct error copy = {.code = e->code};
-    memcpy(copy.param, e->param, sizeof copy.param);
-    memcpy(copy.msg, e->message, sizeof copy.msg);
-    http_reply_error(h, &copy);
+    http_reply_json(h, error_http_status(e->code), http_error_value(e));
 }
 
 json_t *http_body_object(struct http *h)
@@ -117,7 +119,7 @@ void http_reply_options(struct http *h, const char *allow)
 
 void http_reply_not_allowed(struct http *h, const char *allow)
 {
-    json_t *v = http_error_value(405, "invalid_request_error", "the method is not allowed here; see the Allow header", NULL);
+    json_t *v = error_value(405, "invalid_request_error", "the method is not allowed here; see the Allow header");
     char   *text = v ? json_dumps(v, JSON_FLAGS) : NULL;
     json_decref(v);
     struct MHD_Response *r = text ? MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE) : NULL;
@@ -128,13 +130,25 @@ void http_reply_not_allowed(struct http *h, const char *allow)
 
 /* ---- streams ---- */
 
+/* While we compute the connection is not idle; its clock starts anew when we are done. */
+static void stop_clock(struct http *h)
+{
+    MHD_set_connection_option(h->connection, MHD_CONNECTION_OPTION_TIMEOUT, 0u);
+}
+
+static void start_clock(struct http *h)
+{
+    MHD_set_connection_option(h->connection, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)h->server->o.timeout);
+}
+
 struct stream {
-    http_next *next;
+    struct http *http;
+    http_next   *next;
     void (*done)(void *ctx);
-    void      *ctx;
-    struct buf out;
-    size_t     sent;
-    bool       over;
+    void        *ctx;
+    struct buf   out;
+    size_t       sent;
+    bool         over;
 };
 
 static ssize_t stream_read(void *cls, uint64_t pos, char *to, size_t max)
@@ -146,7 +160,9 @@ static ssize_t stream_read(void *cls, uint64_t pos, char *to, size_t max)
             return MHD_CONTENT_READER_END_OF_STREAM;
         buf_clear(&s->out);
         s->sent = 0;
+        stop_clock(s->http);
         s->over = !s->next(s->ctx, &s->out);
+        start_clock(s->http);
         if (s->out.failed)
             return MHD_CONTENT_READER_END_WITH_ERROR;
     }
@@ -172,7 +188,7 @@ void http_stream(struct http *h, http_next *next, void (*done)(void *ctx), void 
         http_reply_json(h, 500, NULL);
         return;
     }
-    *s = (struct stream){.next = next, .done = done, .ctx = ctx};
+    *s = (struct stream){.http = h, .next = next, .done = done, .ctx = ctx};
     buf_init(&s->out, HTTP_BODY_MAX);
     struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, stream_read, s, stream_free);
     if (!r) {
@@ -194,14 +210,8 @@ int http_socket(const struct http *h)
 
 bool http_socket_closed(int fd)
 {
-    char    byte;
-    ssize_t n = fd < 0 ? 1 : recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
-}
-
-bool http_client_left(const struct http *h)
-{
-    return http_socket_closed(http_socket(h));
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+    return fd < 0 || (poll(&p, 1, 0) > 0 && p.revents);
 }
 
 /* ---- requests ---- */
@@ -237,48 +247,60 @@ static bool declared_too_large(struct MHD_Connection *c)
     return n && (strlen(n) > 18 || strtoull(n, NULL, 10) > HTTP_BODY_MAX);
 }
 
-static enum MHD_Result begin(struct server *s, struct MHD_Connection *c, const char *path, const char *method, void **cls)
+/* The headers are there. What can be refused by them alone is, and the connection ends: its body is not read. */
+static void check_headers(struct http *h)
 {
-    struct http *h = calloc(1, sizeof *h);
-    if (!h)
-        return MHD_NO;
-    *h = (struct http){.server = s, .connection = c, .method = method, .path = path, .queued = MHD_YES};
-    buf_init(&h->body, HTTP_BODY_MAX);
-    *cls = h;
-    if (lengths_conflict(c)) {
+    const char *coding = MHD_lookup_connection_value(h->connection, MHD_HEADER_KIND, "Transfer-Encoding");
+    if (lengths_conflict(h->connection))
         http_reply_fault(h, 400, "invalid_request_error", "conflicting Content-Length and Transfer-Encoding");
-        return h->queued ? MHD_YES : MHD_NO;
-    }
-    if (declared_too_large(c)) {
-        http_reply_fault(h, 413, "invalid_request_error", "the request body is larger than 32 MiB");
-        return h->queued ? MHD_YES : MHD_NO;
-    }
-    atomic_fetch_add(&s->n_running, 1);
+    else if (coding && strcasecmp(coding, "chunked"))
+        http_reply_fault(h, 501, "not_supported_error", "the only Transfer-Encoding that is supported is chunked");
+    else if (declared_too_large(h->connection))
+        http_reply_fault(h, 413, "invalid_request_error", HTTP_TOO_LARGE);
+}
+
+/* Keeps a part of the body, or drops it when the whole is too large. False: the client goes on sending after all. */
+static bool take_body(struct http *h, const char *data, size_t n)
+{
+    if (!h->too_large)
+        buf_put(&h->body, data, n);
+    if (!h->body.failed)
+        return true;
+    if (!h->too_large)
+        buf_deinit(&h->body);
+    h->body.failed = h->too_large = true;
+    h->n_dropped += n;
+    return h->n_dropped <= HTTP_BODY_MAX;
+}
+
+static void answer(struct http *h)
+{
+    stop_clock(h);
+    atomic_fetch_add(&h->server->n_running, 1);
     h->counted = true;
-    return MHD_YES;
+    routes_dispatch(h);
+    log_info(&h->server->log, "%s %s %d", h->method, h->path, h->status);
+    start_clock(h);
 }
 
 static enum MHD_Result on_access(void *cls, struct MHD_Connection *c, const char *path, const char *method,
-                              const char *version, const char *data, size_t *size, void **req_cls)
+                                 const char *version, const char *data, size_t *size, void **req_cls)
 {
     struct http *h = *req_cls;
     (void)version;
-    if (!h)
-        return begin(cls, c, path, method, req_cls);
-    h->path = path;
-    h->method = method;
-    if (*size) {
-        if (!h->too_large) {
-            buf_put(&h->body, data, *size);
-            h->too_large = h->body.failed;
-            if (h->too_large)
-                buf_deinit(&h->body);
-        }
+    if (!h) {
+        *req_cls = h = calloc(1, sizeof *h);
+        if (!h)
+            return MHD_NO;
+        *h = (struct http){.server = cls, .connection = c, .method = method, .path = path, .queued = MHD_YES};
+        buf_init(&h->body, HTTP_BODY_MAX);
+        check_headers(h);
+    } else if (*size) {
+        if (!take_body(h, data, *size))
+            return MHD_NO;
         *size = 0;
-        return MHD_YES;
-    }
-    routes_dispatch(h);
-    log_info(h->server->o.log, "%s %s %d", h->method, h->path, h->status);
+    } else
+        answer(h);
     return h->queued ? MHD_YES : MHD_NO;
 }
 
@@ -343,28 +365,31 @@ int http_start(struct server *s, struct error *e)
     int         fd, err = listen_on(host, s->o.port, &fd, e);
     if (err)
         return err;
-    s->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, 0, NULL, NULL,
-                                 on_access, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-                                 MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEADERS_MAX,
-                                 MHD_OPTION_NOTIFY_COMPLETED, completed, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-                                 MHD_OPTION_END);
+    s->daemon = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC, 0, NULL, NULL,
+        on_access, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)s->o.timeout, MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEADERS_MAX,
+        MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
     if (!s->daemon) {
         close(fd);
         return error_set(e, ERR_IO, NULL, "cannot start the HTTP server");
     }
-    log_write(s->o.log, LOG_INFO, "listening on http://%s:%d", host, port_of(fd));
+    log_info(&s->log, strchr(host, ':') ? "listening on http://[%s]:%d" : "listening on http://%s:%d", host,
+             port_of(fd));
     return 0;
 }
 
 void http_quiesce(struct server *s)
 {
-    int fd = MHD_quiesce_daemon(s->daemon);
-    if (fd >= 0)
-        close(fd);
+    s->quiet_fd = MHD_quiesce_daemon(s->daemon);
+    if (s->quiet_fd >= 0)
+        shutdown(s->quiet_fd, SHUT_RDWR); /* refuses from now on; closed only when no thread can use it any more */
 }
 
 void http_stop(struct server *s)
 {
     MHD_stop_daemon(s->daemon);
-    s->daemon = NULL;
+    if (s->quiet_fd >= 0)
+        close(s->quiet_fd);
 }

@@ -14,6 +14,7 @@
 #include "mlxcel.h"
 
 #define HTTP_BODY_MAX ((size_t)32 << 20)
+#define HTTP_TOO_LARGE "the request body is larger than 32 MiB"
 
 struct server;
 struct route;
@@ -26,37 +27,38 @@ struct http {
     const char            *method, *path;
     struct buf             body;
     bool                   too_large;
-    bool                   counted; /* in server.n_running */
-    int                    status;  /* of the reply, for the log */
-    int                    queued;  /* what libmicrohttpd said to it */
+    size_t                 n_dropped; /* bytes of a body that is too large */
+    bool                   counted;   /* in server.n_running */
+    int                    status;    /* of the reply, for the log */
+    int                    queued;    /* what libmicrohttpd said to it */
 };
 
 /* Starts and stops listening. */
 int  http_start(struct server *s, struct error *e);
 void http_quiesce(struct server *s); /* accepts no new connections */
-void http_stop(struct server *s);    /* waits for the connections' threads */
+void http_stop(struct server *s);    /* after that: closes all connections, waits for their threads */
 
+/* Replies with a text, which must be a constant. */
+void http_reply_text(struct http *h, const char *type, const char *text);
 /* Replies with a JSON value, whose reference is taken (NULL: out of memory, a 500). */
 void http_reply_json(struct http *h, int status, json_t *value);
 /* Replies with the error object {"error": {"code", "message", "type", "param"?}} and the status of its code. */
-void http_reply_error(struct http *h, const struct error *e);
-void http_reply_public_error(struct http *h, const struct mlxcel_error *e);
+void    http_reply_error(struct http *h, const struct error *e);
+json_t *http_error_value(const struct error *e); /* that object; NULL: out of memory */
 /* The same with a status and type of its own. */
 void http_reply_fault(struct http *h, int status, const char *type, const char *message);
 /* 204 to OPTIONS, with what the path allows; 405 with the same. */
 void http_reply_options(struct http *h, const char *allow);
 void http_reply_not_allowed(struct http *h, const char *allow);
-json_t *http_error_value(int status, const char *type, const char *message, const char *param);
 
 /* Replies with Server-Sent Events. next appends the next bytes of the stream to out, blocking until there are some, and
  * returns false at the end (after appending the last ones). done frees ctx when the stream ended or the client left. */
 typedef bool http_next(void *ctx, struct buf *out);
 void http_stream(struct http *h, http_next *next, void (*done)(void *ctx), void *ctx);
 
-/* Whether the client has closed its side. */
-bool http_client_left(const struct http *h);
-bool http_socket_closed(int fd);
+/* The client's socket, and whether the client has closed its side of it. */
 int  http_socket(const struct http *h);
+bool http_socket_closed(int fd);
 
 /* The body as a JSON object (a new reference); NULL after replying with 400. */
 json_t *http_body_object(struct http *h);

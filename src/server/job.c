@@ -9,6 +9,20 @@
 #include "base/num.h"
 
 #define WATCH_SECONDS 0.05 /* how often a connection looks whether its client is still there */
+#define EVENTS_MAX 16384   /* that wait for a client: one that reads more slowly is given up */
+
+enum job_end { JOB_OPEN, JOB_LEFT, JOB_STOPPED, JOB_SLOW, JOB_NOMEM };
+
+static const struct {
+    int         code;
+    const char *message;
+} ends[] = {
+    [JOB_OPEN] = {0, ""},
+    [JOB_LEFT] = {ERR_CANCELLED, "the client left"},
+    [JOB_STOPPED] = {ERR_BUSY, "the server is shutting down"},
+    [JOB_SLOW] = {ERR_LIMIT, "the client reads more slowly than the answer grows"},
+    [JOB_NOMEM] = {ERR_NOMEM, "out of memory for the answer"},
+};
 
 struct choice {
     struct job *job;
@@ -19,14 +33,14 @@ struct choice {
 struct job {
     struct server    *server;
     int               fd, n;
-    bool              aborted;
-    pthread_mutex_t   lock;
+    pthread_mutex_t   lock; /* guards what follows, up to `watched` */
     pthread_cond_t    ready;
     struct job_event *first, **last;
-    int               unfinished; /* choices whose last event has not been taken */
+    int               n_event; /* in the list */
+    enum job_end      end;     /* why it ends early */
     int               refs;
-    bool              lost_event; /* out of memory for an event */
-    double            watched;    /* clock: when the connection last looked at its client */
+    int               unfinished; /* choices whose last event has not been taken; the connection's, as what follows */
+    double            watched;    /* clock: when it last looked at its client */
     struct choice     choice[];
 };
 
@@ -83,23 +97,29 @@ static struct job_event *copy_event(const struct mlxcel_event *ev, int choice)
     return c;
 }
 
-/* On the engine's thread. */
+/* On the engine's thread. Nobody takes the events of a job that ended early. */
 static void on_event(void *ctx, const struct mlxcel_event *ev)
 {
     struct choice    *c = ctx;
     struct job       *j = c->job;
     struct job_event *copy = copy_event(ev, c->index);
-    bool              last = ev->finish != MLXCEL_RUNNING;
     pthread_mutex_lock(&j->lock);
-    if (copy) {
+    if (!j->end)
+        j->end = !copy ? JOB_NOMEM : j->n_event == EVENTS_MAX ? JOB_SLOW : JOB_OPEN;
+    bool ended = j->end;
+    if (!ended) {
         *j->last = copy;
         j->last = &copy->next;
-    } else
-        j->lost_event = true;
+        j->n_event++;
+    }
     pthread_cond_signal(&j->ready);
     pthread_mutex_unlock(&j->lock);
-    if (last)
+    if (ended)
+        job_event_free(copy);
+    if (ev->finish != MLXCEL_RUNNING)
         unref(j);
+    else if (ended)
+        mlxcel_cancel(j->server->model, ev->id);
 }
 
 static void cancel_all(struct job *j)
@@ -110,14 +130,13 @@ static void cancel_all(struct job *j)
 }
 
 int job_start(struct job **out, struct server *s, const struct request_params *params, const int32_t *const *prompts,
-              const size_t *n_prompts, int n_prompt, int fd, struct mlxcel_error *e)
+              const size_t *n_prompts, int n_prompt, int fd, struct error *e)
 {
-    int         n = n_prompt * params->n, err = 0;
-    struct job *j = calloc(1, sizeof *j + (size_t)n * sizeof *j->choice);
-    if (!j) {
-        *e = (struct mlxcel_error){.code = MLXCEL_ENOMEM, .message = "out of memory for the request"};
-        return MLXCEL_ENOMEM;
-    }
+    struct mlxcel_error why;
+    int                 n = n_prompt * params->n, err = 0;
+    struct job         *j = calloc(1, sizeof *j + (size_t)n * sizeof *j->choice);
+    if (!j)
+        return error_nomem(e, "the request");
     j->server = s;
     j->fd = fd;
     j->last = &j->first;
@@ -126,13 +145,13 @@ int job_start(struct job **out, struct server *s, const struct request_params *p
     pthread_cond_init(&j->ready, NULL);
     for (int i = 0; i < n && !err; i++) {
         struct mlxcel_params p = params->sampling;
-        p.choice = i;
+        p.choice = i % params->n; /* a prompt's answers do not depend on the other prompts */
         j->choice[i] = (struct choice){.job = j, .index = i};
         pthread_mutex_lock(&j->lock);
         j->refs++;
         pthread_mutex_unlock(&j->lock);
         err = mlxcel_submit(s->model, prompts[i / params->n], n_prompts[i / params->n], &p, on_event, &j->choice[i],
-                            &j->choice[i].id, e);
+                            &j->choice[i].id, &why);
         if (err)
             unref(j);
         else
@@ -141,21 +160,24 @@ int job_start(struct job **out, struct server *s, const struct request_params *p
     if (err) {
         cancel_all(j);
         unref(j);
-        return err;
+        return error_import(e, &why);
     }
     j->unfinished = n;
     *out = j;
     return 0;
 }
 
-/* Whether the answer must end early: looked up every WATCH_SECONDS, also while events keep coming. */
-static bool must_stop(struct job *j)
+/* Looks every WATCH_SECONDS whether the answer must end early. */
+static void look(struct job *j)
 {
     double now = clock_now();
     if (now - j->watched < WATCH_SECONDS)
-        return false;
+        return;
     j->watched = now;
-    return j->lost_event || atomic_load(&j->server->cancelling) || http_socket_closed(j->fd);
+    if (http_socket_closed(j->fd))
+        j->end = JOB_LEFT;
+    else if (atomic_load(&j->server->cancelling))
+        j->end = JOB_STOPPED;
 }
 
 /* Waits for an event, at most until it is time to look at the client again. */
@@ -173,26 +195,31 @@ struct job_event *job_next(struct job *j)
 {
     struct job_event *ev = NULL;
     pthread_mutex_lock(&j->lock);
-    j->aborted = j->aborted || (j->unfinished && must_stop(j));
-    while (!j->first && j->unfinished && !j->aborted) {
+    while (j->unfinished && !j->end) {
+        look(j);
+        if (j->first || j->end)
+            break;
         wait_event(j);
-        j->aborted = !j->first && must_stop(j);
     }
-    if (j->first && !j->aborted) {
+    if (j->first && !j->end) {
         ev = j->first;
         j->first = ev->next;
         if (!j->first)
             j->last = &j->first;
         ev->next = NULL;
+        j->n_event--;
         j->unfinished -= ev->finish != MLXCEL_RUNNING;
     }
     pthread_mutex_unlock(&j->lock);
     return ev;
 }
 
-bool job_aborted(const struct job *j)
+int job_failure(struct job *j, struct error *e)
 {
-    return j->aborted;
+    pthread_mutex_lock(&j->lock);
+    enum job_end end = j->end;
+    pthread_mutex_unlock(&j->lock);
+    return end ? error_set(e, ends[end].code, NULL, "%s", ends[end].message) : 0;
 }
 
 int job_choices(const struct job *j)
@@ -204,7 +231,12 @@ void job_finish(struct job *j)
 {
     if (!j)
         return;
-    if (j->unfinished)
+    if (j->unfinished) {
+        pthread_mutex_lock(&j->lock);
+        if (!j->end)
+            j->end = JOB_LEFT;
+        pthread_mutex_unlock(&j->lock);
         cancel_all(j);
+    }
     unref(j);
 }

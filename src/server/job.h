@@ -19,23 +19,23 @@ struct job_event {
     int                n_top;
     int                n_prompt, n_cached, n_answer;
     double             prompt_seconds, answer_seconds;
-    char              *stop_string; /* or NULL */
-    struct mlxcel_error *error;     /* or NULL */
+    char                *stop_string; /* or NULL */
+    struct mlxcel_error *error;       /* or NULL */
     size_t             text_n;
     char               text[];
 };
 
 struct job;
 
-/* Submits every prompt `params->n` times; choice = prompt * n + repetition. fd is the client's socket, watched while waiting.
- * On failure nothing runs. */
+/* Submits every prompt `params->n` times; choice = prompt * n + repetition. fd is the client's socket, watched while
+ * waiting. On failure nothing runs. */
 int job_start(struct job **out, struct server *s, const struct request_params *params, const int32_t *const *prompts,
-              const size_t *n_prompts, int n_prompt, int fd, struct mlxcel_error *e);
-/* The next event, to be freed by the caller; waits for it. NULL: all choices have finished, or the client left, or the server
- * stops (then the rest is cancelled; job_aborted tells). */
+              const size_t *n_prompts, int n_prompt, int fd, struct error *e);
+/* The next event, to be freed by the caller; waits for it. NULL: all choices have finished, or the job ended early. */
 struct job_event *job_next(struct job *j);
-bool              job_aborted(const struct job *j);
-int               job_choices(const struct job *j);
+/* Why the job ended early: the client left or does not keep up with the answer, the server stops, no memory. 0: it did not. */
+int job_failure(struct job *j, struct error *e);
+int job_choices(const struct job *j);
 /* Cancels what still runs and frees the job once the engine has let go of it. */
 void job_finish(struct job *j);
 void job_event_free(struct job_event *ev);

@@ -4,12 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
-
-int error_import(struct error *e, const struct mlxcel_error *from)
-{
-    return error_set(e, from->code, from->param, "%s", from->message);
-}
+#include "server/server_int.h"
 
 void prompts_deinit(struct prompts *p)
 {

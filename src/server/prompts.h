@@ -22,7 +22,5 @@ int prompts_render_chat(struct prompts *p, json_t *body, const struct mlxcel *m,
 /* The rendered text of a chat request (to be freed with mlxcel_free). */
 int  prompts_chat_text(char **text, json_t *body, const struct mlxcel *m, struct error *e);
 void prompts_deinit(struct prompts *p);
-/* A public error as an internal one; returns its code. */
-int error_import(struct error *e, const struct mlxcel_error *from);
 
 #endif

@@ -9,14 +9,12 @@
 #include "server/server_int.h"
 
 #define PUBLIC ROUTE_PUBLIC
-#define MODEL ROUTE_MODEL
 static const struct route routes[] = {
 #define ROUTE(method, path, handler, flags) {method, path, handler, flags},
 #include "server/routes.def"
 #undef ROUTE
 };
 #undef PUBLIC
-#undef MODEL
 
 /* HEAD asks for what GET would answer. */
 static bool method_is(const struct route *r, const char *method)
@@ -41,12 +39,12 @@ static bool same_secret(const char *a, const char *b)
     return !diff;
 }
 
-static bool may_ask(const struct http *h)
+static bool may_ask(const struct http *h, const struct route *route)
 {
     const char *key = h->server->o.api_key;
     const char *bearer = MHD_lookup_connection_value(h->connection, MHD_HEADER_KIND, "Authorization");
     const char *plain = MHD_lookup_connection_value(h->connection, MHD_HEADER_KIND, "X-Api-Key");
-    if (!key || (h->route->flags & ROUTE_PUBLIC))
+    if (!key || (route && (route->flags & ROUTE_PUBLIC)))
         return true;
     if (bearer && !strncasecmp(bearer, "Bearer ", 7))
         return same_secret(key, bearer + 7);
@@ -65,39 +63,38 @@ static const char *allowed(const char *path, char out[64])
     return out;
 }
 
+/* Why the server cannot answer anything now; NULL when it can. */
+static const char *unavailable(struct server *s)
+{
+    switch ((enum server_state)atomic_load(&s->state)) {
+    case SERVER_LOADING:
+        return "Loading model";
+    case SERVER_FAILED:
+        return s->load_error.message;
+    case SERVER_READY:
+        break;
+    }
+    return atomic_load(&s->stopping) ? "the server is shutting down" : NULL;
+}
+
 void routes_dispatch(struct http *h)
 {
-    struct server *s = h->server;
-    char           allow[64];
-    if (!routes_find(NULL, h->path)) {
-        http_reply_fault(h, 404, "not_found_error", "no such route; see the documentation for the list");
-        return;
-    }
-    if (!strcmp(h->method, "OPTIONS")) {
-        http_reply_options(h, allowed(h->path, allow));
-        return;
-    }
+    const struct route *any = routes_find(NULL, h->path);
+    const char         *why = unavailable(h->server);
+    char                allow[64];
     h->route = routes_find(h->method, h->path);
-    if (!h->route) {
-        http_reply_not_allowed(h, allowed(h->path, allow));
-        return;
-    }
-    if (!may_ask(h)) {
+    if (any && !strcmp(h->method, "OPTIONS"))
+        http_reply_options(h, allowed(h->path, allow)); /* browsers ask without a key */
+    else if (!may_ask(h, any))
         http_reply_fault(h, 401, "authentication_error", "Invalid API Key");
-        return;
-    }
-    if (h->too_large) {
-        http_reply_fault(h, 413, "invalid_request_error", "the request body is larger than 32 MiB");
-        return;
-    }
-    int state = atomic_load(&s->state);
-    if ((h->route->flags & ROUTE_MODEL) && state != SERVER_READY) {
-        http_reply_fault(h, 503, "unavailable_error", state == SERVER_FAILED ? s->load_error.message : "Loading model");
-        return;
-    }
-    if (atomic_load(&s->stopping)) {
-        http_reply_fault(h, 503, "unavailable_error", "the server is shutting down");
-        return;
-    }
-    h->route->handler(h);
+    else if (why)
+        http_reply_fault(h, 503, "unavailable_error", why);
+    else if (!any)
+        http_reply_fault(h, 404, "not_found_error", "no such route; see the documentation for the list");
+    else if (!h->route)
+        http_reply_not_allowed(h, allowed(h->path, allow));
+    else if (h->too_large)
+        http_reply_fault(h, 413, "invalid_request_error", HTTP_TOO_LARGE);
+    else
+        h->route->handler(h);
 }

@@ -4,7 +4,7 @@
 
 #include "server/http.h"
 
-enum { ROUTE_PUBLIC = 1, ROUTE_MODEL = 2 };
+enum { ROUTE_PUBLIC = 1 };
 
 struct route {
     const char *method, *path;
@@ -12,7 +12,7 @@ struct route {
     unsigned flags;
 };
 
-/* Answers a request whose body is complete. */
+/* Answers a request whose body is complete: until the model is loaded and after the end began, all of them with 503. */
 void routes_dispatch(struct http *h);
 /* The route of a path for messages about it, any method; NULL when there is none. */
 const struct route *routes_find(const char *method, const char *path);

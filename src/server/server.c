@@ -11,49 +11,61 @@
 #include "base/clock.h"
 #include "server/server_int.h"
 
-#define DRAIN_SECONDS 3.0
-#define CANCEL_SECONDS 1.0
+/* The parts of an end that takes at most 5 s after the signal. */
+#define DRAIN_SECONDS 3.0  /* running requests may finish */
+#define CANCEL_SECONDS 0.7 /* cancelled ones may send their last event */
+#define END_SECONDS 4.2    /* then the process goes, whatever a load, a step or a long text still computes */
 
 const char *server_model_id(const struct server *s)
 {
     return s->o.alias ? s->o.alias : s->info.name;
 }
 
+int error_import(struct error *e, const struct mlxcel_error *from)
+{
+    return error_set(e, from->code, from->param, "%s", from->message);
+}
+
 static void *run_engine(void *arg)
 {
-    struct server      *s = arg;
-    struct mlxcel_error e;
-    int                 active;
+    struct server *s = arg;
+    int            active;
     while (!atomic_load(&s->engine_stop)) {
         mlxcel_wait_work(s->model);
-        do {
-            if (mlxcel_step(s->model, &active, &e))
-                break;
-        } while (active && !atomic_load(&s->engine_stop));
+        while (!mlxcel_step(s->model, &active, NULL) && active && !atomic_load(&s->engine_stop))
+            ;
     }
+    mlxcel_step(s->model, &active, NULL); /* ends what was cancelled */
     return NULL;
+}
+
+static int open_model(struct server *s)
+{
+    int err = mlxcel_open(&s->model, s->o.model, &s->o.open, &s->load_error);
+    if (err)
+        return err;
+    mlxcel_get_info(s->model, &s->info);
+    if (!pthread_create(&s->engine_thread, NULL, run_engine, s)) {
+        s->has_engine = true;
+        return 0;
+    }
+    s->load_error = (struct mlxcel_error){.code = MLXCEL_EINTERNAL, .message = "cannot start the engine's thread"};
+    return MLXCEL_EINTERNAL;
 }
 
 static void *load(void *arg)
 {
     struct server *s = arg;
     double         start = clock_now();
-    if (mlxcel_open(&s->model, s->o.model, &s->o.open, &s->load_error)) {
-        if (!s->o.fail_fast) /* then server_run returns it */
-            log_write(s->o.log, LOG_ERROR, "%s", s->load_error.message);
+    if (open_model(s)) {
+        if (!s->o.fail_fast && !atomic_load(&s->stopping)) /* with fail_fast server_run returns it */
+            log_write(&s->log, LOG_ERROR, "%s", s->load_error.message);
         atomic_store(&s->state, SERVER_FAILED);
-        kill(getpid(), SIGUSR1); /* wakes the main thread, which knows about --fail-fast */
-        return NULL;
+        kill(getpid(), SIGUSR1); /* wakes the main thread, which knows about fail_fast */
+    } else {
+        atomic_store(&s->state, SERVER_READY);
+        log_info(&s->log, "model %s is ready after %.2f s", server_model_id(s), clock_now() - start);
     }
-    mlxcel_get_info(s->model, &s->info);
-    if (pthread_create(&s->engine_thread, NULL, run_engine, s)) {
-        s->load_error = (struct mlxcel_error){.code = MLXCEL_EINTERNAL, .message = "cannot start the engine's thread"};
-        atomic_store(&s->state, SERVER_FAILED);
-        return NULL;
-    }
-    s->has_engine = true;
-    atomic_store(&s->state, SERVER_READY);
-    log_info(s->o.log, "model %s is ready after %.2f s", server_model_id(s), clock_now() - start);
     return NULL;
 }
 
@@ -65,16 +77,14 @@ static void wait_idle(struct server *s, double seconds)
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
 }
 
-static void shut_down(struct server *s)
+static void *shut_down(void *arg)
 {
-    atomic_store(&s->stopping, true);
+    struct server *s = arg;
     http_quiesce(s);
     wait_idle(s, DRAIN_SECONDS);
     atomic_store(&s->cancelling, true);
     wait_idle(s, CANCEL_SECONDS);
     http_stop(s);
-    if (atomic_load(&s->state) == SERVER_LOADING)
-        return; /* the load cannot be stopped; the process ends with it */
     pthread_join(s->load_thread, NULL);
     if (s->has_engine) {
         atomic_store(&s->engine_stop, true);
@@ -83,22 +93,41 @@ static void shut_down(struct server *s)
     }
     mlxcel_close(s->model);
     free(s);
+    return NULL;
+}
+
+/* Shuts down on a thread of its own, so that the wait for it has an end. */
+static void end(struct server *s)
+{
+    pthread_t       t;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)END_SECONDS;
+    until.tv_nsec += (long)((END_SECONDS - (double)(time_t)END_SECONDS) * 1e9);
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    atomic_store(&s->stopping, true);
+    if (pthread_create(&t, NULL, shut_down, s))
+        shut_down(s);
+    else if (pthread_timedjoin_np(t, NULL, &until))
+        pthread_detach(t);
 }
 
 int server_run(const struct server_options *o, struct error *e)
 {
     struct server *s = calloc(1, sizeof *s);
-    sigset_t       set, old;
+    sigset_t       set;
     int            sig, err;
     if (!s)
         return error_nomem(e, "the server");
     s->o = *o;
+    s->log = *o->log;
     s->started = (int64_t)time(NULL);
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGUSR1);
-    pthread_sigmask(SIG_BLOCK, &set, &old); /* before any thread is made: they inherit it */
+    pthread_sigmask(SIG_BLOCK, &set, NULL); /* before any thread is made: they inherit it */
     signal(SIGPIPE, SIG_IGN);
     err = http_start(s, e);
     if (err) {
@@ -107,16 +136,16 @@ int server_run(const struct server_options *o, struct error *e)
     }
     err = pthread_create(&s->load_thread, NULL, load, s);
     if (err) {
+        http_quiesce(s);
         http_stop(s);
         free(s);
         return error_errno(e, err, "start a thread of", "the server");
     }
     do
         err = sigwait(&set, &sig);
-    while (err == EINTR || (!err && sig == SIGUSR1 && !s->o.fail_fast));
-    err = 0;
+    while (err || (sig == SIGUSR1 && !(s->o.fail_fast && atomic_load(&s->state) == SERVER_FAILED)));
     if (sig == SIGUSR1)
-        err = error_set(e, s->load_error.code, s->load_error.param, "%s", s->load_error.message);
-    shut_down(s);
+        err = error_import(e, &s->load_error);
+    end(s);
     return err;
 }

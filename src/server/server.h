@@ -17,13 +17,15 @@ struct server_options {
     const char           *model;
     const char           *alias;   /* the model's id in answers; NULL: its name */
     const char           *api_key; /* NULL: none is needed */
+    int                   timeout; /* seconds that a connection may be silent, or not take what is sent to it */
     bool                  fail_fast;
     struct mlxcel_options open;
-    const struct log     *log;
+    const struct log     *log; /* copied */
 };
 
-/* Serves until SIGTERM or SIGINT, then drains. Returns 0, or an error when it could not listen, or, with fail_fast, could not
- * load. Blocks SIGTERM and SIGINT in the calling thread for as long as it runs. */
+/* Serves until SIGTERM or SIGINT, then drains. Returns 0 within 5 s after that, or an error when it could not listen, or,
+ * with fail_fast, could not load. SIGTERM and SIGINT stay blocked in the calling thread, so that a second one does not
+ * spoil the end. It is the last thing a process does: what could not be interrupted in time runs on until exit. */
 int server_run(const struct server_options *o, struct error *e);
 
 #endif

@@ -12,7 +12,9 @@ enum server_state { SERVER_LOADING, SERVER_READY, SERVER_FAILED };
 
 struct server {
     struct server_options o;
+    struct log            log;
     struct MHD_Daemon    *daemon;
+    int                   quiet_fd; /* the listening socket after http_quiesce */
     atomic_int            state; /* enum server_state */
     struct mlxcel        *model; /* set before state becomes READY */
     struct mlxcel_info    info;
@@ -28,5 +30,7 @@ struct server {
 
 /* The model's id in answers. */
 const char *server_model_id(const struct server *s);
+/* A public error as an internal one; returns its code. */
+int error_import(struct error *e, const struct mlxcel_error *from);
 
 #endif
