@@ -82,10 +82,11 @@ def test_stream_headers_come_before_prefill(single):
 
 def test_client_that_does_not_read():
     """Neither others nor the memory nor the end wait for it."""
-    with Server("--parallel", 2, "-c", 200000, "--timeout", 2) as s:
+    with Server("--parallel", 16, "-c", 400000, "--timeout", 2) as s:
         free(s)
         before = s.status("VmRSS")
-        idle = [s.begin("/v1/completions", {**LONG, "stream": True, "logprobs": 20}, 4096) for _ in range(2)]
+        body = {**LONG, "stream": True, "logprobs": 20, "n": 8}  # fills the buffers between us quickly
+        idle = [s.begin("/v1/completions", body, 4096) for _ in range(2)]
         assert s.request("GET", "/health")[0] == 200
         assert free(s) < 15  # both were closed before, by the timeout or for their backlog
         assert s.status("VmRSS") - before < 100 << 10
