@@ -96,32 +96,33 @@ struct pack {
     size_t               row_scratch;
 };
 
+static void place_dense(const struct packed *p, unsigned char *tile, int o, const void *row)
+{
+    size_t size = dtype_size(p->dtype);
+    for (int64_t i = 0; i < p->n_in; i++)
+        memcpy(tile + ((size_t)i * LINEAR_TILE + (size_t)o) * size, (const char *)row + (size_t)i * size, size);
+}
+
 /* Output row `row` into lane o of its tile. buf holds one row of codes or of float32. */
 static void pack_row(const struct pack *k, unsigned char *tile, int o, int64_t row, void *buf)
 {
     const struct weight *w = k->w;
-    struct packed       *p = k->p;
     const struct quant  *q = &w->quant;
-    const void          *codes = NULL, *scales = NULL, *biases = NULL;
-    size_t               size = dtype_size(p->dtype);
-    if (q->mode != QUANT_NONE) {
-        codes = row_of(w->data, quant_row_bytes(q, w->n_in), row);
-        scales = row_of(w->scales, quant_scale_row_bytes(q, w->n_in), row);
-        biases = row_of(w->biases, quant_scale_row_bytes(q, w->n_in), row);
-    }
-    if (p->form != LINEAR_DENSE) {
-        quant_codes_row(q, codes, w->n_in, buf);
-        place_codes(p, tile, o, buf);
-        place_scales(p, tile, o, scales, biases);
+    if (q->mode == QUANT_NONE) {
+        place_dense(k->p, tile, o, row_of(w->data, (size_t)w->n_in * dtype_size(w->dtype), row));
         return;
     }
-    const char *elem = row_of(w->data, (size_t)w->n_in * size, row);
-    if (q->mode != QUANT_NONE) {
+    const void *codes = row_of(w->data, quant_row_bytes(q, w->n_in), row);
+    const void *scales = row_of(w->scales, quant_scale_row_bytes(q, w->n_in), row);
+    const void *biases = row_of(w->biases, quant_scale_row_bytes(q, w->n_in), row);
+    if (k->p->form == LINEAR_DENSE) {
         quant_decode_row(q, codes, scales, biases, w->n_in, buf);
-        elem = buf;
+        place_dense(k->p, tile, o, buf);
+        return;
     }
-    for (int64_t i = 0; i < w->n_in; i++)
-        memcpy(tile + ((size_t)i * LINEAR_TILE + (size_t)o) * size, elem + (size_t)i * size, size);
+    quant_codes_row(q, codes, w->n_in, buf);
+    place_codes(k->p, tile, o, buf);
+    place_scales(k->p, tile, o, scales, biases);
 }
 
 static void pack_tiles(void *arg, int i, int n)
