@@ -131,7 +131,7 @@ static struct value indexed(struct jinja_run *r, struct value object, int64_t i)
     int64_t n;
     switch (object.type) {
     case VALUE_STRING:
-        return jinja_spend(r, object.u.s.n / 16) ? string_item(object, i) : value_none();
+        return jinja_spend(r, object.u.s.n / 4) ? string_item(object, i) : value_none();
     case VALUE_LIST:
     case VALUE_TUPLE:
         n = (int64_t)object.u.list->n;
@@ -252,7 +252,7 @@ static struct list *characters(struct jinja_run *r, struct value s)
 static struct value slice_string(struct jinja_run *r, struct value s, int64_t from, int64_t step, int64_t n)
 {
     struct buf b;
-    if (!jinja_spend(r, s.u.s.n / 8))
+    if (!jinja_spend(r, s.u.s.n / 4))
         return value_none();
     if (step == 1) {
         size_t start = text_offset(s.u.s, (size_t)from);
@@ -297,7 +297,8 @@ struct value jinja_slice(struct jinja_run *r, struct value object, struct value 
         struct range *g = jinja_alloc(r, sizeof *g);
         if (!g)
             return value_none();
-        *g = (struct range){object.u.range->start + start * object.u.range->step, by * object.u.range->step, n};
+        const struct range *of = object.u.range;
+        *g = (struct range){of->start + start * of->step, of->start + stop * of->step, by * of->step, n};
         return (struct value){.type = VALUE_RANGE, .u.range = g};
     }
     struct list *list = by == 1 ? jinja_alloc(r, sizeof *list) : jinja_list(r, (size_t)n);

@@ -75,6 +75,7 @@ struct node {
     uint8_t      op;
     uint8_t      uses;
     bool         recursive, scoped;
+    bool         hidden; /* a name that cannot mean a variable of the caller, see jinja_names.c */
     uint32_t     line, column;
     struct node *next;
     struct node *a, *b, *test, *first, *target, *body, *otherwise;

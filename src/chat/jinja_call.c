@@ -133,7 +133,7 @@ static struct value missing_param(struct jinja_run *r, struct str name)
 static size_t bind_macro_params(struct jinja_run *r, struct macro *m, struct scope *s, const struct jinja_args *args)
 {
     size_t n = 0;
-    for (const struct param *p = m->node->params; p && !r->status; p = p->next) {
+    for (const struct param *p = m->node->params; p && jinja_spend(r, args->n_keywords / 4); p = p->next) {
         const struct jinja_keyword *k = keyword(args, p->name);
         struct value                v;
         if (n < args->n && k)
@@ -150,11 +150,13 @@ static size_t bind_macro_params(struct jinja_run *r, struct macro *m, struct sco
     return n;
 }
 
-static bool is_param(const struct node *n, struct str name)
+static bool is_param(struct jinja_run *r, const struct node *n, struct str name)
 {
-    for (const struct param *p = n->params; p; p = p->next)
+    size_t seen = 0;
+    for (const struct param *p = n->params; p; p = p->next, seen++)
         if (str_eq(p->name, name))
-            return true;
+            return jinja_spend(r, seen / 4);
+    jinja_spend(r, seen / 4);
     return false;
 }
 
@@ -170,7 +172,7 @@ static void bind_macro_rest(struct jinja_run *r, struct macro *m, struct scope *
         builder_add(r, &rest, args->v[i]);
     for (size_t i = 0; i < args->n_keywords && !r->status; i++) {
         const struct jinja_keyword *k = &args->keywords[i];
-        if (is_param(n, k->name))
+        if (is_param(r, n, k->name))
             continue;
         if (str_is(k->name, "caller") && n->uses & USES_CALLER)
             caller = k->value;
@@ -180,7 +182,7 @@ static void bind_macro_rest(struct jinja_run *r, struct macro *m, struct scope *
             jinja_fail(r, "macro '" STR_FMT "' takes no keyword argument '" STR_FMT "'", STR_ARG(n->name),
                        STR_ARG(k->name));
     }
-    if (n->uses & USES_CALLER && !is_param(n, STR("caller")))
+    if (n->uses & USES_CALLER && !is_param(r, n, STR("caller")))
         jinja_bind(r, s, STR("caller"),
                    caller.type != VALUE_ABSENT ? caller : jinja_undefined_hint(r, STR("No caller defined")));
     if (n->uses & USES_KWARGS)

@@ -104,6 +104,8 @@ static struct value eval_item(struct jinja_run *r, struct scope *s, const struct
 
 static bool add_keyword(struct jinja_run *r, struct jinja_args *out, size_t cap, struct str name, struct value v)
 {
+    if (!jinja_spend(r, out->n_keywords / 4))
+        return false;
     for (size_t i = 0; i < out->n_keywords; i++)
         if (str_eq(out->keywords[i].name, name)) {
             jinja_fail(r, "got multiple values for keyword argument '" STR_FMT "'", STR_ARG(name));
@@ -127,7 +129,7 @@ static void add_keywords(struct jinja_run *r, struct jinja_args *out, size_t cap
     if (out->n_keywords)
         memcpy(wider, out->keywords, out->n_keywords * sizeof *wider);
     out->keywords = wider;
-    for (size_t i = 0; i < v.u.dict->n && jinja_spend(r, out->n_keywords + 1); i++) {
+    for (size_t i = 0; i < v.u.dict->n && jinja_spend(r, 1); i++) {
         if (v.u.dict->v[i].key.type != VALUE_STRING)
             jinja_fail(r, "keywords must be strings");
         else
@@ -202,7 +204,7 @@ static struct value eval_kind(struct jinja_run *r, struct scope *s, const struct
     case NODE_CONST:
         return n->value;
     case NODE_NAME:
-        return jinja_lookup(r, s, n->name);
+        return jinja_lookup(r, s, n);
     case NODE_LIST:
     case NODE_TUPLE:
         return eval_items(r, s, n);

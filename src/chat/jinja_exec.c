@@ -26,7 +26,7 @@ static void assign_tuple(struct jinja_run *r, struct scope *s, const struct node
 
 static void assign_attribute(struct jinja_run *r, struct scope *s, const struct node *target, struct value v)
 {
-    struct value object = jinja_lookup(r, s, target->a->name);
+    struct value object = jinja_lookup(r, s, target->a);
     if (r->status)
         return;
     if (object.type != VALUE_NAMESPACE)
@@ -100,6 +100,7 @@ static enum flow exec_if(struct jinja_run *r, struct scope *s, const struct node
 static struct list *chosen_items(struct jinja_run *r, struct scope *s, const struct node *n, struct list *all)
 {
     struct builder chosen = {0};
+    bool           tuple = n->target->kind == NODE_TUPLE; /* then the items are what was unpacked */
     if (!n->test || !all)
         return all;
     for (size_t i = 0; i < all->n && !r->status; i++) {
@@ -108,7 +109,7 @@ static struct list *chosen_items(struct jinja_run *r, struct scope *s, const str
             return NULL;
         assign(r, inner, n->target, all->v[i]);
         if (!r->status && value_truth(jinja_eval(r, inner, n->test)) && !r->status)
-            builder_add(r, &chosen, all->v[i]);
+            builder_add(r, &chosen, tuple ? value_tuple(jinja_items(r, all->v[i])) : all->v[i]);
         jinja_scope_end(r, inner);
     }
     return builder_list(r, &chosen);

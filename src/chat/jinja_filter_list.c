@@ -8,7 +8,7 @@ struct value filter_length(struct jinja_run *r, struct value v, const struct jin
     size_t n;
     (void)c;
     if (v.type == VALUE_STRING)
-        jinja_spend(r, v.u.s.n / 16);
+        jinja_spend(r, v.u.s.n / 8);
     return jinja_length(v, &n) ? value_int((int64_t)n)
                                : jinja_fail(r, "object of type '%s' has no len()", value_type_name(v.type));
 }

@@ -77,7 +77,7 @@ GLOBAL(global_range)
     struct range *g = jinja_alloc(r, sizeof *g);
     if (!g)
         return value_none();
-    *g = (struct range){v[0], v[2], n};
+    *g = (struct range){v[0], v[1], v[2], n};
     return (struct value){.type = VALUE_RANGE, .u.range = g};
 }
 

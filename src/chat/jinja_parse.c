@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "chat/jinja.h"
+#include "chat/jinja_names.h"
 #include "chat/jinja_rows.h"
 
 /* The densest source needs some 200 bytes of tokens and tree for one of its own. */
@@ -380,6 +381,8 @@ int jinja_parse(struct jinja **out, struct str source, const char *name, struct 
         struct parser p = {.j = j, .t = tokens, .e = e};
         j->body = parse_inner(&p, NULL);
         rc = p.status;
+        if (!rc && !jinja_hide_names(&j->arena, j->body))
+            rc = error_nomem(e, name);
     }
     if (rc) {
         jinja_free(j);

@@ -79,7 +79,7 @@ static void put_dict(struct jinja_run *r, struct buf *b, const struct dict *d)
 
 static void put_range(struct buf *b, const struct range *g)
 {
-    buf_printf(b, "range(%lld, %lld", (long long)g->start, (long long)(g->start + g->n * g->step));
+    buf_printf(b, "range(%lld, %lld", (long long)g->start, (long long)g->stop);
     if (g->step != 1)
         buf_printf(b, ", %lld", (long long)g->step);
     buf_putc(b, ')');

@@ -137,7 +137,7 @@ static struct binding *find(struct jinja_run *r, const struct scope *s, struct s
     for (struct binding *b = s->first; b; b = b->next, n++)
         if (str_eq(b->name, name))
             return b;
-    jinja_spend(r, n / 8);
+    jinja_spend(r, n / 4);
     return NULL;
 }
 
@@ -169,14 +169,17 @@ static bool lookup_var(struct jinja_run *r, struct str name, struct value *out)
     return jinja_dict_set(r, r->known, value_str(name), *out);
 }
 
-struct value jinja_lookup(struct jinja_run *r, struct scope *s, struct str name)
+struct value jinja_lookup(struct jinja_run *r, struct scope *s, const struct node *n)
 {
+    struct str   name = n->name;
     struct value v;
     for (; s; s = s->outer) {
         const struct binding *b = find(r, s, name);
         if (b)
             return b->value;
     }
+    if (n->hidden)
+        return jinja_undefined(r, value_str(name), VALUE_ABSENT);
     if (lookup_var(r, name, &v))
         return v;
     if (str_is(name, "self"))

@@ -166,7 +166,7 @@ struct scope *jinja_scope(struct jinja_run *r, struct scope *outer); /* NULL is 
 void          jinja_scope_end(struct jinja_run *r, struct scope *s); /* nothing refers to s but kept scopes */
 void          jinja_scope_keep(struct scope *s);
 bool          jinja_bind(struct jinja_run *r, struct scope *s, struct str name, struct value v);
-struct value  jinja_lookup(struct jinja_run *r, struct scope *s, struct str name);
+struct value  jinja_lookup(struct jinja_run *r, struct scope *s, const struct node *n); /* a NODE_NAME */
 void          jinja_write(struct jinja_run *r, struct str s);
 enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE };
 enum flow jinja_exec(struct jinja_run *r, struct scope *s, const struct node *first);

@@ -59,7 +59,7 @@ static bool window(struct jinja_run *r, struct str s, struct value start, struct
                    int64_t *first)
 {
     int64_t n = (int64_t)text_count(s), from = jinja_arg_int(r, start, 0), to = jinja_arg_int(r, end, n);
-    jinja_spend(r, s.n / 16);
+    jinja_spend(r, s.n / 4);
     from = MAX(from < 0 ? from + n : from, 0);
     to = MIN(MAX(to < 0 ? to + n : to, 0), n);
     *first = from;

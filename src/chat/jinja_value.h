@@ -79,7 +79,7 @@ struct iterator {
 };
 
 struct range {
-    int64_t start, step, n; /* n <= RANGE_MAX items */
+    int64_t start, stop, step, n; /* n <= RANGE_MAX items; stop only for printing */
 };
 #define RANGE_MAX 100000
 
