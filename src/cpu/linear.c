@@ -20,6 +20,8 @@
 #include "cpu/rows.h"
 
 #define CHUNK_MIN 16
+#define ROWS_AHEAD                                                                                                     \
+    8 /* whose lines are asked for while results are written: rows are far apart, often in the same cache set */
 #define CHUNK_BYTES (192 << 10) /* of activations that one chunk of rows may take: about half of an L2 cache */
 #define ITEMS_PER_THREAD 4      /* aim of the chunking, so that the threads finish together */
 
@@ -143,8 +145,11 @@ static void many_rows(const struct job *j, int k, int64_t tile, int64_t row, int
             f->gemm(p, &s->panel, u, m, &j->acts, row, n, s->chains);
         }
     }
-    for (int64_t r = 0; r < n; r++)
+    for (int64_t r = 0; r < n; r++) {
+        if (r + ROWS_AHEAD < n)
+            __builtin_prefetch(tensor_row(j->y[k], row + r + ROWS_AHEAD) + tile * LINEAR_TILE, 1);
         finish(j->w[k], tile, &s->chains[r], tensor_row(j->y[k], row + r));
+    }
 }
 
 static void silu_tiles(const struct job *j, int64_t tile, int n_tile, int64_t row, int64_t n)
