@@ -190,7 +190,7 @@ lint: layers
 	@$(MAKE) --no-print-directory WERROR=1 programs
 	@$(MAKE) --no-print-directory WERROR=1 CC=clang-14 VARIANT=clang programs
 	@clang-tidy-14 --quiet $(filter-out %_avx2.c %_avx512.c %_avx512vnni.c,$(LIB_SRC)) $(CLI_SRC) -- \
-	    -std=gnu17 $(CPPFLAGS) 2>/dev/null
+	    -std=gnu17 $(CPPFLAGS)
 
 ## make docs       docs/cli.md, the reference of the command line, and README's table of families
 docs: $(BIN)

@@ -105,8 +105,7 @@ static void bind_weight(struct binder *b, struct param *p)
 {
     const struct tensor_view *w = plane(b, p, ".weight"), *s = plane(b, p, ".scales"), *z;
     if (!w) {
-        if (!p->optional)
-            missing(b, p, ".weight");
+        missing(b, p, ".weight");
         return;
     }
     if (s) {
@@ -226,8 +225,10 @@ int params_bind(struct params *p, const struct model_desc *m, struct checkpoint 
     err = faults_report(&b.faults, e);
     if (!err && p->failed)
         err = error_nomem(e, "the model's biases");
-    if (!err)
+    if (!err) {
         quant_config_compare(config, p, log);
+        err = config_report(config, e); /* a field of `quantization` of the wrong type */
+    }
     faults_deinit(&b.faults);
     free(b.by_name);
     return err;

@@ -6,14 +6,14 @@ void ff_gated_declare(struct params *p, const struct model_desc *d, int i, struc
     const struct ff_desc *f = &d->layer[i].ffn;
     struct ff_block      *b = &l->ff;
     const char           *why = "intermediate_size, hidden_size";
-    params_add(p, ROLE_LINEAR, i, "model.layers.%d.mlp.gate_proj", f->n_ff, d->n_embd, why, &b->gate);
-    params_add(p, ROLE_LINEAR, i, "model.layers.%d.mlp.up_proj", f->n_ff, d->n_embd, why, &b->up);
-    params_add(p, ROLE_LINEAR, i, "model.layers.%d.mlp.down_proj", d->n_embd, f->n_ff,
+    params_add(p, ROLE_LINEAR, SHARD_ROWS, i, "model.layers.%d.mlp.gate_proj", f->n_ff, d->n_embd, why, &b->gate);
+    params_add(p, ROLE_LINEAR, SHARD_ROWS, i, "model.layers.%d.mlp.up_proj", f->n_ff, d->n_embd, why, &b->up);
+    params_add(p, ROLE_LINEAR, SHARD_COLS, i, "model.layers.%d.mlp.down_proj", d->n_embd, f->n_ff,
                "hidden_size, intermediate_size", &b->down);
     if (f->bias) {
-        params_add(p, ROLE_BIAS, i, "model.layers.%d.mlp.gate_proj.bias", f->n_ff, 0, "mlp_bias", &b->gate);
-        params_add(p, ROLE_BIAS, i, "model.layers.%d.mlp.up_proj.bias", f->n_ff, 0, "mlp_bias", &b->up);
-        params_add(p, ROLE_BIAS, i, "model.layers.%d.mlp.down_proj.bias", d->n_embd, 0, "mlp_bias", &b->down);
+        params_add(p, ROLE_BIAS, SHARD_ROWS, i, "model.layers.%d.mlp.gate_proj.bias", f->n_ff, 0, "mlp_bias", &b->gate);
+        params_add(p, ROLE_BIAS, SHARD_ROWS, i, "model.layers.%d.mlp.up_proj.bias", f->n_ff, 0, "mlp_bias", &b->up);
+        params_add(p, ROLE_BIAS, SHARD_NONE, i, "model.layers.%d.mlp.down_proj.bias", d->n_embd, 0, "mlp_bias", &b->down);
     }
 }
 

@@ -7,9 +7,9 @@
  */
 #include "model/model.h"
 
-static void bias(struct params *p, int layer, const char *name, int64_t n, struct weight *w)
+static void bias(struct params *p, enum param_shard shard, int layer, const char *name, int64_t n, struct weight *w)
 {
-    params_add(p, ROLE_BIAS, layer, name, n, 0, "attention_bias", w);
+    params_add(p, ROLE_BIAS, shard, layer, name, n, 0, "attention_bias", w);
 }
 
 void mix_attn_declare(struct params *p, const struct model_desc *d, int i, struct layer *l)
@@ -19,21 +19,21 @@ void mix_attn_declare(struct params *p, const struct model_desc *d, int i, struc
     int64_t                 n_q = (int64_t)a->n_head * a->head_dim, n_kv = (int64_t)a->n_kv_head * a->head_dim;
     const char             *q_why = "num_attention_heads * head_dim, hidden_size";
     const char             *kv_why = "num_key_value_heads * head_dim, hidden_size";
-    params_add(p, ROLE_LINEAR, i, "model.layers.%d.self_attn.q_proj", n_q, d->n_embd, q_why, &b->q);
-    params_add(p, ROLE_LINEAR, i, "model.layers.%d.self_attn.k_proj", n_kv, d->n_embd, kv_why, &b->k);
-    params_add(p, ROLE_LINEAR, i, "model.layers.%d.self_attn.v_proj", n_kv, d->n_embd, kv_why, &b->v);
-    params_add(p, ROLE_LINEAR, i, "model.layers.%d.self_attn.o_proj", d->n_embd, n_q,
+    params_add(p, ROLE_LINEAR, SHARD_ROWS, i, "model.layers.%d.self_attn.q_proj", n_q, d->n_embd, q_why, &b->q);
+    params_add(p, ROLE_LINEAR, SHARD_ROWS, i, "model.layers.%d.self_attn.k_proj", n_kv, d->n_embd, kv_why, &b->k);
+    params_add(p, ROLE_LINEAR, SHARD_ROWS, i, "model.layers.%d.self_attn.v_proj", n_kv, d->n_embd, kv_why, &b->v);
+    params_add(p, ROLE_LINEAR, SHARD_COLS, i, "model.layers.%d.self_attn.o_proj", d->n_embd, n_q,
                "hidden_size, num_attention_heads * head_dim", &b->o);
     if (a->qkv_bias) {
-        bias(p, i, "model.layers.%d.self_attn.q_proj.bias", n_q, &b->q);
-        bias(p, i, "model.layers.%d.self_attn.k_proj.bias", n_kv, &b->k);
-        bias(p, i, "model.layers.%d.self_attn.v_proj.bias", n_kv, &b->v);
+        bias(p, SHARD_ROWS, i, "model.layers.%d.self_attn.q_proj.bias", n_q, &b->q);
+        bias(p, SHARD_ROWS, i, "model.layers.%d.self_attn.k_proj.bias", n_kv, &b->k);
+        bias(p, SHARD_ROWS, i, "model.layers.%d.self_attn.v_proj.bias", n_kv, &b->v);
     }
     if (a->o_bias)
-        bias(p, i, "model.layers.%d.self_attn.o_proj.bias", d->n_embd, &b->o);
+        bias(p, SHARD_NONE, i, "model.layers.%d.self_attn.o_proj.bias", d->n_embd, &b->o);
     if (a->qk_norm) {
-        params_add(p, ROLE_NORM, i, "model.layers.%d.self_attn.q_norm", a->head_dim, 0, "head_dim", &b->q_norm);
-        params_add(p, ROLE_NORM, i, "model.layers.%d.self_attn.k_norm", a->head_dim, 0, "head_dim", &b->k_norm);
+        params_add(p, ROLE_NORM, SHARD_NONE, i, "model.layers.%d.self_attn.q_norm", a->head_dim, 0, "head_dim", &b->q_norm);
+        params_add(p, ROLE_NORM, SHARD_NONE, i, "model.layers.%d.self_attn.k_norm", a->head_dim, 0, "head_dim", &b->k_norm);
     }
     b->qk_norm = a->qk_norm;
     b->rope = a->rope;

@@ -20,8 +20,8 @@ static bool grow(struct params *p)
     return true;
 }
 
-struct param *params_add(struct params *p, enum param_role role, int layer, const char *name, int64_t out, int64_t in,
-                         const char *why, struct weight *weight)
+struct param *params_add(struct params *p, enum param_role role, enum param_shard shard, int layer, const char *name,
+                         int64_t out, int64_t in, const char *why, struct weight *weight)
 {
     const char *mark = strstr(name, "%d");
     char       *full = mark ? arena_printf(p->arena, "%.*s%d%s", (int)(mark - name), name, layer, mark + 2)
@@ -34,6 +34,7 @@ struct param *params_add(struct params *p, enum param_role role, int layer, cons
     *row = (struct param){.name = full,
                           .layer = layer,
                           .role = role,
+                          .shard = shard,
                           .n_dim = in ? 2 : 1,
                           .shape = {out, in},
                           .why = why,

@@ -18,7 +18,6 @@ struct param {
     int              layer; /* -1: before the layers, n_layer: after them */
     enum param_role  role;
     enum param_shard shard;
-    bool             optional;
     int              n_dim;
     int64_t          shape[2]; /* [out, in], or [n] */
     const char      *why;      /* the config fields that give the shape, for messages */
@@ -37,8 +36,8 @@ struct params {
 
 /* Declares one parameter. name is formatted with the layer, like "model.layers.%d.mlp.down_proj"; -1 and n_layer names hold
  * no %d. For a linear, in is its second dimension; 0 for vectors. Returns the row, or NULL (p->failed set). */
-struct param *params_add(struct params *p, enum param_role role, int layer, const char *name, int64_t out, int64_t in,
-                         const char *why, struct weight *weight);
+struct param *params_add(struct params *p, enum param_role role, enum param_shard shard, int layer, const char *name,
+                         int64_t out, int64_t in, const char *why, struct weight *weight);
 const struct param *params_find(const struct params *p, const char *name);
 
 /* Matches rows whose layer is in [lo, hi) (-1 belongs to lo = 0, n_layer to hi = n_layer) with the checkpoint: fills every

@@ -86,7 +86,7 @@ static int emit(struct answer *a, bool last, struct buf *out, const char **hit)
     }
     buf_put(out, buf_cstr(&a->held), n);
     if (n) {
-        memmove(a->held.p, a->held.p + n, a->held.n - n);
+        memmove(a->held.p, a->held.p + n, a->held.n - n + 1); /* with the NUL */
         a->held.n -= n;
     }
     if (*hit)

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/pyjson.h"
 #include "server/routes.h"
 #include "server/server_int.h"
 
@@ -92,15 +93,14 @@ void http_reply_error(struct http *h, const struct error *e)
 json_t *http_body_object(struct http *h)
 {
     struct error e;
-    json_error_t why;
-    json_t      *v = json_loadb(buf_cstr(&h->body), h->body.n, 0, &why);
-    if (v && json_is_object(v))
+    json_t      *v = NULL;
+    int          err = pyjson_parse(&v, buf_str(&h->body), "the request body", &e); /* bounds what a tree may hold */
+    if (!err && json_is_object(v))
         return v;
-    if (v)
+    if (!err)
         error_set(&e, ERR_INVALID, NULL, "the request body must be a JSON object");
-    else
-        error_set(&e, ERR_INVALID, NULL, "the request body is not valid JSON: line %d, column %d: %s", why.line, why.column,
-                  why.text);
+    else if (err != ERR_NOMEM)
+        e.code = ERR_INVALID;
     json_decref(v);
     http_reply_error(h, &e);
     return NULL;

@@ -3,6 +3,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -128,3 +129,7 @@ def test_closed_stderr_and_stdin_do_no_harm(tmp_path):
 def test_small_address_space():
     r = subprocess.run(["sh", "-c", f"ulimit -v 8388608; exec '{PROGRAM}' version"], capture_output=True)
     assert r.returncode == 0, r.stderr
+
+
+def test_readme_is_up_to_date():
+    subprocess.run([sys.executable, "tools/update-readme", "--check", PROGRAM], cwd=ROOT, check=True, timeout=20)

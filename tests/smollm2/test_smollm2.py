@@ -128,3 +128,10 @@ def test_precision_loses_little(precision, greedy, exact, tmp_path):
     print(f"{precision}: mean KL {mean:.2e}, equal choices {share:.1%}")
     assert 0 < mean <= most
     assert share >= least
+
+
+def test_memory():
+    """Peak memory stays below weights, cache and 60 MB, with a prompt of 512 tokens and the default batch."""
+    facts = json.loads(mlxcel_ok("bench", "-m", MODEL, "-p", "512", "-n", "16", "-r", "1", "--json"))
+    cache = 512 * json.loads(mlxcel_ok("describe", "-m", MODEL, "--json"))["kv_bytes_per_token"]
+    assert facts["peak_rss_bytes"] <= facts["weights_bytes"] + cache + 60e6
