@@ -345,13 +345,12 @@ bool jinja_length(struct value v, size_t *n)
 static struct list *rest_of_iterator(struct jinja_run *r, struct iterator *it)
 {
     struct list *rest = jinja_alloc(r, sizeof *rest);
-    if (rest && !it->list) {
+    if (rest && !it->list && jinja_enter(r)) { /* it may apply to a lazy iterator itself */
         struct value made = it->make->row->fn(r, it->source, it->make);
-        if (r->status)
-            return NULL;
-        it->list = made.u.list;
+        it->list = r->status ? NULL : made.u.list;
+        jinja_leave(r);
     }
-    if (!rest)
+    if (!rest || !it->list)
         return NULL;
     *rest = (struct list){.n = it->list->n - it->at, .v = it->list->v + it->at};
     it->at = it->list->n;

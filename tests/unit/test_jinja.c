@@ -191,6 +191,9 @@ static void test_limits(void **state)
     /* the defaults */
     expect_limit("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", NULL, "2000 nested evaluations");
     expect_limit("{% set n = namespace() %}{% set n.n = n %}{{ n }}", NULL, "nested evaluations");
+    expect_limit("{% set n = namespace(i=[1]) %}{% for i in range(99999) %}{% set n.i = n.i|map('int') %}{% endfor %}"
+                 "{{ n.i|list }}",
+                 NULL, "nested evaluations");
     expect_limit("{% for a in [1] recursive %}{{ loop([1]) }}{% endfor %}", NULL, "nested evaluations");
     expect_limit(
         "{% macro a() %}{% call b() %}{% endcall %}{% endmacro %}{% macro b() %}{{ caller() }}{{ a() }}{% endmacro %}"
