@@ -7,12 +7,13 @@
 
 #define DEPTH_MAX 64
 #define CONTAINERS_MAX 200000 /* an empty array takes 3 bytes of text and some 200 of memory */
+#define VALUES_MAX 2000000    /* a number takes 2 bytes of text and some 40 of memory, a member some 200 */
 #define PLAIN_DIGITS 18       /* always fit in int64 */
 
 struct filter {
     const char *p, *end;
     struct buf *out;
-    int         depth, containers;
+    int         depth, containers, values;
 };
 
 /* The end of the string whose opening quote is at p. */
@@ -52,6 +53,22 @@ static void filter_number(struct filter *f)
     f->p = p;
 }
 
+/* Counts what the character c, outside strings, begins or ends; ERR_LIMIT when it is too much. */
+static int count(struct filter *f, char c, const char *name, struct error *e)
+{
+    bool opens = c == '{' || c == '[', closes = c == '}' || c == ']';
+    f->depth += opens - closes;
+    f->containers += opens;
+    f->values += opens || c == ',';
+    if (f->depth > DEPTH_MAX)
+        return error_set(e, ERR_LIMIT, NULL, "%s: nesting deeper than %d levels", name, DEPTH_MAX);
+    if (f->containers > CONTAINERS_MAX)
+        return error_set(e, ERR_LIMIT, NULL, "%s: more than %d arrays and objects", name, CONTAINERS_MAX);
+    if (f->values > VALUES_MAX)
+        return error_set(e, ERR_LIMIT, NULL, "%s: more than %d values", name, VALUES_MAX);
+    return 0;
+}
+
 static int filter(struct filter *f, const char *name, struct error *e)
 {
     while (f->p < f->end) {
@@ -66,15 +83,9 @@ static int filter(struct filter *f, const char *name, struct error *e)
             f->p += c == 'N' ? 3 : 8;
             buf_printf(f->out, "\"%.*s\"", (int)(f->p - p), p);
         } else {
-            if (c == '{' || c == '[') {
-                f->depth++;
-                f->containers++;
-            } else if (c == '}' || c == ']')
-                f->depth--;
-            if (f->depth > DEPTH_MAX)
-                return error_set(e, ERR_LIMIT, NULL, "%s: nesting deeper than %d levels", name, DEPTH_MAX);
-            if (f->containers > CONTAINERS_MAX)
-                return error_set(e, ERR_LIMIT, NULL, "%s: more than %d arrays and objects", name, CONTAINERS_MAX);
+            int status = count(f, c, name, e);
+            if (status)
+                return status;
             buf_putc(f->out, c);
             f->p++;
         }
@@ -90,7 +101,7 @@ int pyjson_parse(json_t **out, struct str text, const char *name, struct error *
     buf_init(&clean, SIZE_MAX / 4);
     int status = filter(&f, name, e);
     if (!status) {
-        *out = json_loadb(buf_cstr(&clean), clean.n, JSON_REJECT_DUPLICATES, &why);
+        *out = json_loadb(buf_cstr(&clean), clean.n, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &why);
         if (!*out)
             status = json_error_code(&why) == json_error_out_of_memory
                          ? error_nomem(e, name)
