@@ -1,8 +1,9 @@
 /* Reading of the small components of tokenizer.json: normalizer, pre-tokenizer, post-processor, decoder, added tokens.
  */
-#include <jansson.h>
-
+#include "base/pyjson.h"
 #include "text/tokenizer_load.h"
+
+#define PART_MAX ((size_t)64 << 20) /* bytes; 200,000 added tokens, indented, take about 40 MB */
 
 /* --- added tokens ----------------------------------------------------------------------------------------------- */
 
@@ -135,16 +136,15 @@ static int load_part(struct loader *l, enum part part, const json_t *o)
 
 int loader_read_part(struct loader *l, enum part part)
 {
-    json_error_t why;
-    json_t      *doc = NULL;
-    int          status;
-    if (l->parts[part].p) {
-        doc = json_loadb(l->parts[part].p, l->parts[part].n, JSON_DECODE_ANY, &why);
-        if (!doc && json_error_code(&why) == json_error_out_of_memory)
-            return loader_nomem(l);
-        if (!doc)
-            return error_set(l->e, ERR_FORMAT, NULL, "%s: \"%s\": %s", l->path, loader_part_names[part], why.text);
-    }
+    const char *name = loader_part_names[part];
+    struct str  text = l->parts[part];
+    json_t     *doc = NULL;
+    int         status;
+    if (text.n > PART_MAX)
+        return error_set(l->e, ERR_LIMIT, NULL, "%s: %s takes %zu bytes; the limit is %zu", l->path, name, text.n,
+                         PART_MAX);
+    if (text.p && pyjson_parse(&doc, text, name, l->e))
+        return error_prefix(l->e, "%s", l->path);
     status = load_part(l, part, doc);
     json_decref(doc);
     return status;

@@ -50,6 +50,8 @@ def tokenizer_fields():
     yield "decoder_unknown", ["decoder"], {"type": "Ring"}, "Ring"
     yield "post_processor_unknown", ["post_processor"], {"type": "Stamp"}, "Stamp"
     yield "added_object", ["added_tokens"], {"a": 1}, "added_tokens"
+    yield "added_arrays", ["added_tokens"], [[]] * 1_000_000, "tokenizer.json: added_tokens: more than"
+    yield "added_numbers", ["added_tokens"], [1] * 3_000_000, "tokenizer.json: added_tokens: more than"
     yield "added_no_content", ["added_tokens"], [{"id": 1}], ""
     yield "added_negative", ["added_tokens"], added(id=-1), ""
     yield "added_huge_id", ["added_tokens"], added(id=2**40), ""

@@ -218,6 +218,7 @@ static void test_added_ids(void **state)
     tokenizer_free(t);
 }
 
+/* The most that are allowed load in a time linear in their number; one more is refused, as are other huge components. */
 static void test_many_added(void **state)
 {
     (void)state;
@@ -225,15 +226,21 @@ static void test_many_added(void **state)
     struct error      e = {0};
     struct tokenizer *t;
     double            start = clock_now();
-    buf_init(&json, 1 << 24);
+    buf_init(&json, 1 << 27);
     buf_puts(&json, "{" MODEL ",\"added_tokens\":[");
-    for (int i = 0; i < 100000; i++)
+    for (int i = 0; i < 199999; i++)
         buf_printf(&json, "%s{\"id\":%d,\"content\":\"<%d>\"}", i ? "," : "", i + 5, i);
     buf_puts(&json, "]}");
     assert_int_equal(tokenizer_load_text(&t, buf_str(&json), "dir/tokenizer.json", NULL, &e), 0);
-    assert_int_equal(tokenizer_find(t, STR("<99999>")), 100004);
+    assert_int_equal(tokenizer_find(t, STR("<199998>")), 200003);
     assert_true(clock_now() - start < 10);
     tokenizer_free(t);
+    json.n -= strlen("]}");
+    buf_puts(&json, ",{\"id\":200004,\"content\":\"<199999>\"}]}");
+    refused(ERR_LIMIT, buf_cstr(&json), "tokenizer.json: added_tokens: more than 200000 arrays and objects");
+    buf_clear(&json);
+    buf_printf(&json, "{" MODEL ",\"normalizer\":%*d}", (64 << 20) + 1, 1);
+    refused(ERR_LIMIT, buf_cstr(&json), "normalizer takes 67108865 bytes");
     buf_deinit(&json);
 }
 
