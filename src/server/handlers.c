@@ -44,35 +44,56 @@ void route_props(struct http *h)
                                       "build_info", mlxcel_version()));
 }
 
+/* Reads a field that must be true or false when it is there. */
+static int read_flag(const json_t *body, const char *name, bool *value, struct error *e)
+{
+    const json_t *v = json_object_get(body, name);
+    if (v && !json_is_null(v) && !json_is_boolean(v))
+        return error_set(e, ERR_INVALID, name, "%s must be true or false", name);
+    if (json_is_boolean(v))
+        *value = json_is_true(v);
+    return 0;
+}
+
+static int tokenize(const struct mlxcel *m, const json_t *body, int32_t **ids, size_t *n, struct error *e)
+{
+    struct mlxcel_error why;
+    const json_t       *content = json_object_get(body, "content");
+    bool                add = false, parse = true, pieces = false;
+    int                 err = read_flag(body, "add_special", &add, e);
+    if (!err)
+        err = read_flag(body, "parse_special", &parse, e);
+    if (!err)
+        err = read_flag(body, "with_pieces", &pieces, e);
+    if (err)
+        return err;
+    if (pieces)
+        return error_set(e, ERR_INVALID, "with_pieces", "with_pieces is not supported");
+    if (!json_is_string(content))
+        return error_set(e, ERR_INVALID, "content", "content must be a string");
+    unsigned flags = (add ? MLXCEL_ADD_SPECIAL : 0u) | (parse ? MLXCEL_PARSE_SPECIAL : 0u);
+    err = mlxcel_tokenize(m, json_string_value(content), json_string_length(content), flags, ids, n, &why);
+    return err ? error_import(e, &why) : 0;
+}
+
 void route_tokenize(struct http *h)
 {
-    struct error        e;
-    struct mlxcel_error err;
-    int32_t            *ids = NULL;
-    size_t              n = 0;
-    json_t             *body = http_body_object(h), *list = json_array();
-    const json_t       *content = json_object_get(body, "content");
-    if (!body) {
-        json_decref(list);
+    struct error e;
+    int32_t     *ids = NULL;
+    size_t       n = 0;
+    json_t      *body = http_body_object(h);
+    if (!body)
         return;
+    if (tokenize(h->server->model, body, &ids, &n, &e))
+        http_reply_error(h, &e);
+    else {
+        json_t *list = json_array();
+        for (size_t i = 0; i < n; i++)
+            json_array_append_new(list, json_integer(ids[i]));
+        http_reply_json(h, 200, json_pack("{s:o}", "tokens", list));
     }
-    unsigned flags = MLXCEL_PARSE_SPECIAL;
-    if (json_is_true(json_object_get(body, "add_special")))
-        flags |= MLXCEL_ADD_SPECIAL;
-    int code = 0;
-    if (!json_is_string(content))
-        code = error_set(&e, ERR_INVALID, "content", "content must be a string");
-    else if (mlxcel_tokenize(h->server->model, json_string_value(content), json_string_length(content), flags, &ids, &n, &err))
-        code = error_import(&e, &err);
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, json_integer(ids[i]));
     mlxcel_free(ids);
     json_decref(body);
-    if (code) {
-        json_decref(list);
-        http_reply_error(h, &e);
-    } else
-        http_reply_json(h, 200, json_pack("{s:o}", "tokens", list));
 }
 
 void route_detokenize(struct http *h)

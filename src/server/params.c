@@ -260,7 +260,7 @@ static int read_stream_options(struct request_params *p, json_t *body, struct er
 
 int params_read(struct request_params *p, json_t *body, enum api api, const struct mlxcel *m, int n_vocab, struct error *e)
 {
-    json_t *cache = get(body, "cache_prompt");
+    json_t *cache = get(body, "cache_prompt"), *model = get(body, "model");
     memset(p, 0, sizeof *p);
     mlxcel_params_chat(&p->sampling);
     p->sampling.penalty_window = 64;
@@ -276,6 +276,8 @@ int params_read(struct request_params *p, json_t *body, enum api api, const stru
         err = read_logprobs(p, body, api, e);
     if (!err)
         err = read_stream_options(p, body, e);
+    if (!err && model && !json_is_string(model)) /* any name will do: one model is served */
+        err = bad(e, "model", "a string");
     if (!err && cache && !json_is_boolean(cache))
         err = bad(e, "cache_prompt", "true or false");
     p->sampling.no_cache_prompt = json_is_false(cache);

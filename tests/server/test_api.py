@@ -119,6 +119,7 @@ def test_cached_tokens(server):
     ("messages", [{"role": "user"}]), ("messages", [{"role": "user", "content": []}]), ("functions", [{}]),
     ("tool_choice", "auto"), ("grammar", "root ::= x"), ("json_schema", {"type": "object"}), ("lora", [{"id": 0}]),
     ("mirostat", 2), ("typical_p", 0.5), ("dry_multiplier", 1), ("xtc_probability", 0.5), ("reasoning_effort", "high"),
+    ("model", 7),
 ])
 def test_bad_field(server, field, value):
     e = error_of(server.post("/v1/chat/completions", {**CHAT, field: value}), 400)
@@ -158,6 +159,10 @@ def test_unsupported_of_other_apis(server):
         assert field in error_of(server.post("/v1/completions", {**PROMPT, field: value}), 400)["message"]
     for field, value in [("echo", False), ("suffix", ""), ("suffix", None), ("best_of", 1), ("tools", []), ("grammar", "")]:
         assert server.post("/v1/completions", {**PROMPT, field: value})[0] == 200
+    for body in ({}, {"content": 1}, {"content": "a", "add_special": 1}, {"content": "a", "with_pieces": True}):
+        error_of(server.post("/tokenize", body), 400)
+    for body in ({}, {"tokens": "x"}, {"tokens": ["x"]}, {"tokens": [1, -1]}, {"tokens": {}}):
+        error_of(server.post("/detokenize", body), 400)
     error_of(server.post("/completion", {**PROMPT, "n_probs": 21}), 400)
     error_of(server.post("/v1/completions", {**PROMPT, "logprobs": 21}), 400)
     error_of(server.post("/v1/completions", {**PROMPT, "logprobs": "x"}), 400)
