@@ -95,6 +95,7 @@ json_t *http_body_object(struct http *h)
     struct error e;
     json_t      *v = NULL;
     int          err = pyjson_parse(&v, buf_str(&h->body), "the request body", &e); /* bounds what a tree may hold */
+    buf_deinit(&h->body); /* an answer may take long */
     if (!err && json_is_object(v))
         return v;
     if (!err)

@@ -60,7 +60,7 @@ void http_stream(struct http *h, http_next *next, void (*done)(void *ctx), void 
 int  http_socket(const struct http *h);
 bool http_socket_closed(int fd);
 
-/* The body as a JSON object (a new reference); NULL after replying with 400. */
+/* The body as a JSON object (a new reference), once: its text is freed. NULL after replying with 400. */
 json_t *http_body_object(struct http *h);
 
 #endif
