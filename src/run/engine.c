@@ -62,7 +62,7 @@ static int allocate(struct engine *g, struct error *e)
     g->seq = malloc(row_bytes);
     g->logit_row = malloc(row_bytes);
     g->pages = calloc((size_t)o->parallel, sizeof *g->pages);
-    g->active = calloc((size_t)o->parallel, sizeof *g->active);
+    g->active = calloc((size_t)o->parallel, sizeof(struct seq *));
     g->eos = malloc((o->n_eos + 1) * sizeof *g->eos);
     if (!g->token || !g->position || !g->seq || !g->logit_row || !g->pages || !g->active || !g->eos)
         return error_nomem(e, "the engine");

@@ -227,7 +227,7 @@ static enum MHD_Result see_length(void *cls, enum MHD_ValueKind kind, const char
     struct lengths *l = cls;
     (void)kind;
     if (!strcasecmp(key, "Content-Length")) {
-        if (l->first && value && strcmp(l->first, value))
+        if (l->first && value && strcmp(l->first, value) != 0)
             l->conflict = true;
         l->first = value;
     }
@@ -254,7 +254,7 @@ static void check_headers(struct http *h)
     const char *coding = MHD_lookup_connection_value(h->connection, MHD_HEADER_KIND, "Transfer-Encoding");
     if (lengths_conflict(h->connection))
         http_reply_fault(h, 400, "invalid_request_error", "conflicting Content-Length and Transfer-Encoding");
-    else if (coding && strcasecmp(coding, "chunked"))
+    else if (coding && strcasecmp(coding, "chunked") != 0)
         http_reply_fault(h, 501, "not_supported_error", "the only Transfer-Encoding that is supported is chunked");
     else if (declared_too_large(h->connection))
         http_reply_fault(h, 413, "invalid_request_error", HTTP_TOO_LARGE);
@@ -353,17 +353,21 @@ static int listen_on(const char *host, int port, int *fd, struct error *e)
 
 static int port_of(int fd)
 {
-    struct sockaddr_storage a;
-    socklen_t               n = sizeof a;
-    if (getsockname(fd, (struct sockaddr *)&a, &n))
+    union {
+        struct sockaddr     any;
+        struct sockaddr_in  v4;
+        struct sockaddr_in6 v6;
+    } a = {.v6 = {0}};
+    socklen_t n = sizeof a;
+    if (getsockname(fd, &a.any, &n))
         return 0;
-    return ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port : ((struct sockaddr_in *)&a)->sin_port);
+    return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
 }
 
 int http_start(struct server *s, struct error *e)
 {
     const char *host = s->o.host ? s->o.host : "127.0.0.1";
-    int         fd, err = listen_on(host, s->o.port, &fd, e);
+    int         fd = -1, err = listen_on(host, s->o.port, &fd, e);
     if (err)
         return err;
     s->daemon = MHD_start_daemon(

@@ -103,7 +103,7 @@ static int check_content(const json_t *content, size_t i, bool *blank, struct er
     json_array_foreach (content, k, part) {
         const char *type = json_string_value(json_object_get(part, "type"));
         const char *text = json_string_value(json_object_get(part, "text"));
-        if (!type || strcmp(type, "text") || !text)
+        if (!type || strcmp(type, "text") != 0 || !text)
             return error_set(e, ERR_INVALID, "messages",
                              "messages[%zu].content[%zu] is of type \"%s\"; only text parts are supported", i, k,
                              type ? type : "none");
@@ -164,7 +164,7 @@ int prompts_render_chat(struct prompts *p, json_t *body, const struct mlxcel *m,
     if (err)
         return err;
     err = reserve(p, 1, e);
-    if (!err)
+    if (!err && text)
         err = add_text(p, text, strlen(text), MLXCEL_PARSE_SPECIAL, m, e);
     mlxcel_free(text);
     return err;
