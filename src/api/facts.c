@@ -62,7 +62,7 @@ static json_t *describe(const struct model *m, json_t *warnings)
 int mlxcel_describe(const char *model, char **json, struct mlxcel_error *err)
 {
     struct error         e = {0};
-    struct api_source    src;
+    struct api_source    src = {0};
     struct model        *m = NULL;
     json_t              *warnings = json_array();
     struct log           log = {.write = keep_warning, .ctx = warnings, .level = LOG_WARNING};

@@ -84,7 +84,7 @@ void err_fault(const char *message, const char *usage_of)
 }
 
 /* One line on stderr, escaped and bounded as an error's sentence is. */
-static void say(const char *kind, const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static void say(const char *kind, const char *fmt, va_list ap)
 {
     struct error line;
     error_vset(&line, 0, NULL, fmt, ap);
