@@ -57,3 +57,11 @@ int api_directory(const char *model, char dir[PATH_MAX], struct error *e)
     mlxcel_free(path);
     return n < PATH_MAX ? 0 : error_set(e, ERR_LIMIT, NULL, "the path %s is too long", model);
 }
+
+int api_tokenizer(const struct options *o, struct tokenizer **out, struct error *e)
+{
+    struct log log = err_log(o->verbose);
+    char       dir[PATH_MAX];
+    int        rc = api_directory(o->model, dir, e);
+    return rc ? rc : tokenizer_load(out, dir, &log, e);
+}

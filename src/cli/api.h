@@ -7,6 +7,7 @@
 
 #include "cli/options.h"
 #include "mlxcel.h"
+#include "text/tokenizer.h"
 
 /* Copies an API's fault into *e; returns its code, which is one of enum error_code. */
 int api_fault(const struct mlxcel_error *fault, struct error *e);
@@ -17,5 +18,7 @@ void api_options(const struct options *o, struct mlxcel_options *out);
 int api_open(struct mlxcel **out, const char *model, const struct mlxcel_options *options, struct error *e);
 /* The directory of a model, for commands that need not find a whole model in it: any directory counts as a path. */
 int api_directory(const char *model, char dir[PATH_MAX], struct error *e);
+/* The tokenizer of o->model alone, no weights; its warnings go to stderr. */
+int api_tokenizer(const struct options *o, struct tokenizer **out, struct error *e);
 
 #endif

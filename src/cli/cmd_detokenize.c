@@ -52,12 +52,8 @@ static int detokenize_stdin(const struct job *job, struct error *e)
 
 int cmd_detokenize(const struct options *o, struct error *e)
 {
-    struct log        log = err_log(o->verbose);
     struct tokenizer *t = NULL;
-    char              dir[PATH_MAX];
-    int               rc = api_directory(o->model, dir, e);
-    if (!rc)
-        rc = tokenizer_load(&t, dir, &log, e);
+    int               rc = api_tokenizer(o, &t, e);
     if (!rc) {
         struct job job = {t, o->skip_special};
         rc = o->jsonl ? input_each_line(answer, &job, e) : detokenize_stdin(&job, e);

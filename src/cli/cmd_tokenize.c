@@ -83,12 +83,8 @@ static int tokenize_stdin(const struct job *job, bool table, struct error *e)
 
 int cmd_tokenize(const struct options *o, struct error *e)
 {
-    struct log        log = err_log(o->verbose);
     struct tokenizer *t = NULL;
-    char              dir[PATH_MAX];
-    int               rc = api_directory(o->model, dir, e);
-    if (!rc)
-        rc = tokenizer_load(&t, dir, &log, e);
+    int               rc = api_tokenizer(o, &t, e);
     if (!rc) {
         struct job job = {t, TOKENIZE_PARSE_SPECIAL | (o->no_special ? 0 : TOKENIZE_ADD_SPECIAL)};
         rc = o->jsonl ? input_each_line(answer, &job, e) : tokenize_stdin(&job, !o->ids, e);
