@@ -20,7 +20,7 @@ import lzma
 import pathlib
 import random
 
-from tokenizer_strings import PLAIN, mixtures, texts
+from tokenizer_strings import PLAIN, mixtures, own, texts
 from tokenizers import Tokenizer
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent / "tests/data/tokenizers"
@@ -100,7 +100,8 @@ def main():
         write(ROOT / "smollm2/tokenizer.json.xz", smollm2(args.gguf))
     for path in sorted(args.root.glob("*/tokenizer.json.xz")):
         tokenizer = Tokenizer.from_str(lzma.decompress(path.read_bytes()).decode())
-        write(path.with_name("expected.json.xz"), expectation(tokenizer, texts(), 300, len(PLAIN)))
+        added = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
+        write(path.with_name("expected.json.xz"), expectation(tokenizer, own(added) + texts(), 300, len(PLAIN) + 8))
     if args.root == ROOT:
         variants()
 

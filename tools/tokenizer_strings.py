@@ -1,6 +1,8 @@
 """Hard texts for tokenizer tests: every script, joined emoji, combining marks, white space, digits, code, look-alikes of
-special tokens, very long words, and seeded mixtures of all that."""
+special tokens, a tokenizer's own added tokens, very long words, and seeded mixtures of all that."""
 import random
+import sys
+import unicodedata
 
 PLAIN = [
     "", " ", "  ", "a", " a", "a ", "Hello", "Hello, world!", "The quick brown fox jumps over the lazy dog.",
@@ -73,5 +75,72 @@ def mixtures(count=60, seed=20):
     return out
 
 
+SPACES = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028" \
+         "\u2029\u202f\u205f\u3000"
+NEAR_SPACES = "\u00ad\u034f\u061c\u115f\u1160\u17b4\u180e\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2800\u3164\ufeff\uffa0"
+
+MORE = [
+    # white space of every kind: alone, between letters, in runs, beside what only looks like it
+    SPACES, "".join(f"a{c}" for c in SPACES), "".join(f"{c}{c}b{c}{c}1" for c in SPACES), "".join(f" {c}x{c} " for c in SPACES),
+    "".join(f"a{c} {c}b" for c in NEAR_SPACES), NEAR_SPACES, "\r\n \r \n\r\t\n\n \r\n\u2028\n\u2029 \x85\n",
+    "a \u3000\n\u3000 b\u00a0 \u00a0\n c", " \ufeffa \ufeff", "\ufeff", "\ufeff#!/bin/sh\n",
+    # digits of every script, and other numbers
+    "".join(chr(c) for c in range(sys.maxunicode) if unicodedata.decimal(chr(c), None) == 7),
+    " ".join(chr(c) + chr(c + 1) for c in range(sys.maxunicode) if unicodedata.decimal(chr(c), None) == 0),
+    "".join(chr(c) for c in range(sys.maxunicode) if unicodedata.category(chr(c)) == "Nl")[:120],
+    "".join(chr(c) for c in range(sys.maxunicode) if unicodedata.category(chr(c)) == "No")[:120],
+    "1\u03002\u20e33 12\u200d34 1_000_000.00 ١٬٢٣٤٫٥ 3²⁵₇ ⅔ 五〇〇 Ⅷ", "000111222333444555666777888999" * 3,
+    # text that NFC, NFD, NFKC or NFKD change
+    "\u0340\u0341\u0343\u0344\u0374\u037e\u0387\u0958\u09dc\u0a33\u0b5c\u0f43\u1f71\u1ffd\u2000\u2126\u212a\u2329\u2adc\uf900\ufa0e\ufb1d\ufb4e",
+    "\u1100\u1161\u11a8 \u1112\u1161\u11ab\u1100\u1173\u11af \uac00\u11a7 \uac00\u11a8 \uac01\u11a8 \u1100\u1100\u1161 \u115f\u1161 \ua960\ud7b0\ud7cb",
+    "ㄱㅏㄴ ﾡﾢ ﾾ㈀㈜㉠", "ａＢＣ１２３！～　｡｢｣ ﷺ ﬃ ﬓ ꟲ ㋿ ㏾ ㎏ ℡ ™ ℵ Ⓐ ⑳ ⁇ ‥ … ´ ¨ ˘ ͺ", "\u0f71\u0f72\u0f74\u0f73 \u0cca\u0cc6\u0cc2 \u0dd9\u0dcf\u0dca",
+    "a\u0315\u0300\u05ae\u0062 a\u05ae\u0300\u0315b \u0061\U0001d165\U0001d16d \U0001d15e\U0001d1bb", "\u1e9b\u0323\u0307 \u0073\u0323\u0307 ẛ̣",
+    "İıIi ẞß ǰ ΐ ŉ Ω K Å ſt ﬆ Σσς ΑΣ ϴ ϐ Ⰰⰰ", "\U00011099\U000110ba \U0001134b\u0b47\u0b3e\U00011357 \U00016121\U0001611e \U0002f800\U0002fa1d",
+    # emoji: joined, flags, keycaps, skin tones, tags, selectors in odd places
+    "👩‍❤️‍💋‍👨👨🏻‍🤝‍👨🏿🧑‍🧑‍🧒‍🧒🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f🏴‍☠️", "🇦🇧🇨 🇺🇳🇪🇺x🇯🇵", "0️⃣*️⃣9\u20e3 ©️®️‼️⁉️ ㊗️",
+    "\u200d👍 👍\u200d \ufe0f\ufe0e a\ufe0f 👍\ufe0f🏽🏽", "🙂🙃😉:-) (╯°□°)╯︵ ┻━┻ ¯\\_(ツ)_/¯ ʕ•ᴥ•ʔ", "👍🏿" * 30, "🧜🏽‍♀️🧜🏽‍♂️" * 12,
+    # right to left, other orders and controls of them
+    "\u200fשָׁלוֹם\u200e (abc) ١٢٣ \u2067מספר 5\u2069", "اَلسَّلَامُ عَلَيْكُمْ وَرَحْمَةُ ٱللَّٰهِ، ﻻ ﻷ؟ ۱۲۳", "ܫܠܡܐ ߒߞߏ މާރާތް ᠮᠣᠩᠭᠣᠯ ꡖꡍꡂ", "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069a",
+    # control characters, private use, unassigned, noncharacters
+    "".join(map(chr, range(32))), "".join(map(chr, range(127, 161))), "a\x00b\x00\x00c\x00", "\x1b[31mred\x1b[0m\x07\x08\x7f", "\ue000a\uf8ff \U000f0000b\U0010fffd",
+    "\ufdd0\ufdef\ufffe\uffff\U0001fffe\U0010ffff", "\u0378\u05ff\u1cff\u2fe0\U0001f8ff\U000323b0\U000e0fff x\U000e01f0", "\ufff9a\ufffab\ufffb \ufffc\ufffd",
+    # look-alikes of special tokens
+    "<|im_start|>system\n<|im_start|> <|im_start |><|im_start|>>", "<｜User｜><|User|><｜User|>", "<s><S></S>< s></ s><s/>", "[BOS][EOS][CLS][SEP][PAD][UNK][MASK] [mask]",
+    "<|<|endoftext|>|><|endoftext<|endoftext|>", "<bos><bos> <start_of_turn>model\n<end_of_turn>\n<eos>", "<unused1><unused10><unused100>", "<|reserved_special_token_0|>",
+    "\n\n\n\n\n<table>\n\n<h1>\n</h1></table>\t\t\t▁▁▁▁ ▁ ", "<0x00><0xff><0xFF><0xZZ><0x1><0x100>", "ĠĠ ĊĊ ČĊ ĉ Ń Ġthe âĢ Ã", "##ing ##s @@ </w> \u2581",
+    "<tool_response>\n</tool_response> <think></think> <|vision_start|><|image_pad|><|vision_end|> <|channel|>analysis<|message|>",
+    # code and data
+    "if (a<b&&c>d||!e) { x <<= 2; y >>>= 3; z ??= w?.v; } /* ä */", "fn f<'a, T: ?Sized + 'a>(x: &'a mut T) -> Result<(), Box<dyn Error>> { Ok(()) }",
+    "\t\tself.x[1:-1, ::2] **= -0.5e-10j  # noqa\n\n\n    @property\n\tdef y(self): ...\r\n", "𝒙 ← ∀ε>0 ∃δ: |x−a|<δ ⇒ |f(x)−L|<ε ∎ ∬∂Ω ℝⁿ ≈ π·r²", "|a|b|\n|---|:-:|\n| 1 | 2 |\n\n```py\nx\n```\n- [ ] a\n\t* b",
+    "SGVsbG8gV29ybGQh4pyT==\n0xDEADBEEF 1e+10 0b1010 0o17 1'000'000 .5 5. ...", "$\\frac{\\partial u}{\\partial t} = \\alpha\\nabla^{2}u$ \\\\ &amp; %d%%", "user@example.com +49 (0)30 123-456 #tag @name 50% $9.99 €9,99 10°C 5'11\"",
+    "WE'RE we’re I’M don’t DON’T l’été aujourd'hui rock'n'roll 'twas y'all'd've", "can't\u2019t'S'T'Re'vE'M'lL'd'ſ'x ''ll 'lll 're''ve", "HTMLParser2XMLv3.0iOS17MacBook_Pro-M3 camelCaseABCdEF ÀÉÎõü ǅungla",
+]
+
+
+def sweep(seed=21):
+    """Characters of every part of the Unicode space that has any: all scripts, and neighbours that rarely meet."""
+    rng = random.Random(seed)
+    blocks = [b for b in range(0x1100) if any(unicodedata.category(chr(b << 8 | i)) not in ("Cn", "Cs", "Co") for i in range(0, 256, 5))]
+    rng.shuffle(blocks)
+    out = []
+    for i in range(0, len(blocks), 12):
+        s = ""
+        for b in blocks[i:i + 12]:
+            assigned = [c for c in map(chr, range(b << 8, (b + 1) << 8)) if unicodedata.category(c) not in ("Cn", "Cs", "Co")]
+            s += "".join(rng.choices(assigned, k=6)) + rng.choice(["", "", " ", "  ", "\n", "1", "a", "'s"])
+        out.append(s)
+    return out
+
+
+def own(added, seed=22):
+    """Texts around a tokenizer's own added tokens: whole, in words, in white space, doubled, and cut or changed."""
+    rng = random.Random(seed)
+    added = sorted(added)
+    some = added if len(added) <= 24 else rng.sample(added, 24)
+    return ["".join(some), "".join(f"x{t}y" for t in some), "".join(f" {t} " for t in some), "".join(f"\n{t}{t}\t" for t in some),
+            " ".join(t[:-1] + t for t in some), " ".join(t.upper() + t[1:] for t in some), "".join(f"{t}e\u0301\u3000" for t in some),
+            "".join(t[:len(t) // 2] + " " + t[len(t) // 2:] for t in some)]
+
+
 def texts():
-    return PLAIN + LONG + mixtures()
+    return PLAIN + LONG + MORE + sweep() + mixtures()

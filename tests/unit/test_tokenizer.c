@@ -190,6 +190,18 @@ static void test_deepseek_v3(void **state)
     published("deepseek_v3");
 }
 
+static void test_gptoss(void **state)
+{
+    (void)state;
+    published("gptoss");
+}
+
+static void test_gemma3(void **state)
+{
+    (void)state;
+    published("gemma3");
+}
+
 static void test_llama2(void **state)
 {
     (void)state;
@@ -238,8 +250,9 @@ static void test_variants(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_smollm2), cmocka_unit_test(test_qwen3),    cmocka_unit_test(test_deepseek_v3),
-        cmocka_unit_test(test_llama2),  cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_smollm2), cmocka_unit_test(test_qwen3),  cmocka_unit_test(test_deepseek_v3),
+        cmocka_unit_test(test_gptoss),  cmocka_unit_test(test_gemma3), cmocka_unit_test(test_llama2),
+        cmocka_unit_test(test_variants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
