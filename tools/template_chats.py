@@ -131,6 +131,15 @@ CHATS = {
     "long": chat(SYSTEM, *[m for i in range(6) for m in (say("user", f"Question {i}"), say("assistant", f"Answer {i}"))],
                  *TOOL_TURN, say("assistant", "It is 21.5."), say("user", "Good."), tools=[WEATHER, NESTED], gen=True),
     "no_messages": chat(),
+    "controls": chat(say("system", "a\0b\x01\x1b[0m\x7f\u2028\u2029\ufeff"), say("user", "\r\n\v\f\x85 \"'\\<&>{{}}"), gen=True),
+    "two_assistants": chat(USER, ANSWER, say("assistant", "And Rome?"), say("user", "Both."), gen=True),
+    "two_systems": chat(SYSTEM, say("system", "Be kind."), USER, gen=True),
+    "developer_tools": chat(say("developer", "Use tools."), *TOOL_TURN, tools=[WEATHER, NESTED], gen=True),
+    "tool_text_list": chat(TOOL_TURN[0], say("assistant", "Now.", tool_calls=[call("book", "[1, {\"a\": null}]"), call("now", "")]),
+                           say("tool", "x", tool_call_id="a"), say("tool", "", tool_call_id="b"), tools=[NESTED, PLAIN], gen=True),
+    "tool_null": chat(*TOOL_TURN[:2], say("tool", None, name="get_weather"), tools=[WEATHER], gen=True),
+    "parts_mixed": chat(say("user", ["loose", {"type": "text", "text": "x"}]), say("assistant", text()), say("user", text("")), gen=True),
+    "tools_gen_off": chat(SYSTEM, USER, say("assistant", "", reasoning_content=""), tools=[NESTED, ODD_NAMES, WEATHER]),
 }
 
 
