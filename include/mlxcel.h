@@ -75,6 +75,9 @@ struct mlxcel_options {
     int         page_tokens;     /* tokens of a cache page, a multiple of 64; 0: 64 */
     bool        no_prefix_cache; /* never reuse the cache of earlier prompts */
     bool        weights_only;    /* do not read tokenizer files; text functions then fail */
+    /* Instead of the model's own chat template, at most one of the two; NULL: the model's own. */
+    const char *chat_template;      /* a name of the model's templates or of a built-in one, or a template's text */
+    const char *chat_template_file; /* the path of a template */
     void (*log)(void *ctx, int level, const char *line);
     void *log_ctx;
     int   log_level; /* enum mlxcel_log_level: highest that is delivered */

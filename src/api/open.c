@@ -135,7 +135,7 @@ static int collect_eos(struct mlxcel *m, struct error *e)
     return err;
 }
 
-static int open_text(struct mlxcel *m, struct error *e)
+static int open_text(struct mlxcel *m, const struct mlxcel_options *o, struct error *e)
 {
     int err = tokenizer_load(&m->tokenizer, m->path, &m->log, e);
     if (err)
@@ -145,8 +145,10 @@ static int open_text(struct mlxcel *m, struct error *e)
                          "tokenizer.json: its greatest id is %d, but the model's vocabulary has %d rows (vocab_size of "
                          "config.json); the two files are not of one model",
                          tokenizer_size(m->tokenizer) - 1, m->model->desc.n_vocab);
-    err = chat_template_load(&m->chat, m->path, e);
-    return err == ERR_NOT_FOUND ? 0 : err;
+    struct chat_template_choice choice = {.name = o->chat_template, .file = o->chat_template_file};
+    bool                        chosen = choice.name || choice.file;
+    err = chat_template_load(&m->chat, m->path, &choice, e);
+    return err == ERR_NOT_FOUND && !chosen ? 0 : err;
 }
 
 static int open_engine(struct mlxcel *m, const struct mlxcel_options *o, struct error *e)
@@ -189,7 +191,7 @@ static int open_model(struct mlxcel *m, const char *model, const struct mlxcel_o
     }
     err = model_load(&m->model, m->path, &src.desc, &src.arena, src.config, m->backend, &mo, e);
     if (!err && !o->weights_only)
-        err = open_text(m, e);
+        err = open_text(m, o, e);
     if (!err)
         err = collect_eos(m, e);
     return err ? err : open_engine(m, o, e);

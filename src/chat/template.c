@@ -45,10 +45,13 @@ int template_render(const struct chat_template *t, const json_t *request, int64_
     const json_t       *tools = json_object_get(request, "tools");
     const struct jinja *j = t->tool_use && tools && !json_is_null(tools) ? t->tool_use : t->main;
     int                 rc;
-    if (!vars || json_object_set_new(vars, "tools", json_null()) ||
-        json_object_set_new(vars, "documents", json_null()) ||
-        json_object_set_new(vars, "add_generation_prompt", json_false()) ||
-        json_object_update(vars, (json_t *)request)) /* only counts references */
+    if (!j)
+        rc = error_set(e, ERR_INVALID, "tools",
+                       "the model has chat templates, but none named \"default\"; its \"tool_use\" needs tools");
+    else if (!vars || json_object_set_new(vars, "tools", json_null()) ||
+             json_object_set_new(vars, "documents", json_null()) ||
+             json_object_set_new(vars, "add_generation_prompt", json_false()) ||
+             json_object_update(vars, (json_t *)request)) /* only counts references */
         rc = error_nomem(e, "the template's variables");
     else {
         json_object_del(vars, "continue_final_message");

@@ -15,12 +15,22 @@
 
 struct chat_template;
 
-/* The template of a model directory: chat_template.jinja (with additional_chat_templates/tool_use.jinja), else
- * chat_template.json, else tokenizer_config.json, whose chat_template is a string or a list of {name, template} with
- * one named "default"; one named "tool_use" serves requests that have tools. The texts of special tokens (bos_token,
- * ...) come from tokenizer_config.json, else special_tokens_map.json. No other file is read. ERR_NOT_FOUND names where
- * it looked; ERR_FORMAT, ERR_LIMIT, ERR_IO, ERR_NOMEM. */
-int chat_template_load(struct chat_template **out, const char *dir, struct error *e);
+/* Which template to take instead of a model's own; at most one of the two. */
+struct chat_template_choice {
+    const char
+        *name; /* of one of the model's templates, of a built-in one, or a template's text, which has Jinja marks */
+    const char *file; /* a path */
+};
+
+/* The template of a model directory. A model may have several, by name: chat_template.jinja is "default" and each
+ * additional_chat_templates/NAME.jinja is NAME; where there is no such file, chat_template of chat_template.json, else
+ * of tokenizer_config.json, is one string or a list of {name, template}. "default" is taken, and "tool_use", if there
+ * is one, for requests that have tools. `choice` (NULL: none) takes another one for all requests. The texts of special
+ * tokens (bos_token, ...) come from tokenizer_config.json, else special_tokens_map.json. No other file is read. dir may
+ * be NULL with a choice: no special tokens are known then. ERR_NOT_FOUND names where it looked, or the known names;
+ * ERR_FORMAT, ERR_LIMIT, ERR_IO, ERR_NOMEM, ERR_USAGE. */
+int chat_template_load(struct chat_template **out, const char *dir, const struct chat_template_choice *choice,
+                       struct error *e);
 /* The same from a template's text; no special tokens are known then. `name` is for messages. */
 int  chat_template_from_source(struct chat_template **out, struct str source, const char *name, struct error *e);
 void chat_template_free(struct chat_template *t); /* NULL is fine */

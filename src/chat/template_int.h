@@ -17,8 +17,9 @@ struct template_traits {
 };
 
 struct chat_template {
-    struct jinja          *main, *tool_use; /* tool_use: for requests with tools, or NULL */
-    json_t                *special;         /* token name -> text */
+    struct jinja          *main;     /* NULL: there is only tool_use */
+    struct jinja          *tool_use; /* for requests with tools, or NULL */
+    json_t                *special;  /* token name -> text */
     struct template_traits traits;
 };
 

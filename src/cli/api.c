@@ -34,6 +34,8 @@ void api_options(const struct options *o, struct mlxcel_options *out)
         .precision = precision_of(o),
         .context = (int)o->context,
         .chunk = (int)MIN(o->chunk, CHUNK_MAX),
+        .chat_template = o->chat_template,
+        .chat_template_file = o->chat_template_file,
         .log = err_log_line,
         .log_level = o->verbose ? MLXCEL_LOG_DEBUG : MLXCEL_LOG_WARNING,
     };

@@ -54,15 +54,19 @@ static int render_file(const struct job *job, const char *path, struct error *e)
     return rc;
 }
 
+/* --file is --chat-template-file without a model. */
 static int load(const struct options *o, struct chat_template **t, struct error *e)
 {
-    char       dir[PATH_MAX];
-    struct buf source;
-    int        rc;
+    struct chat_template_choice choice = {.name = o->chat_template, .file = o->chat_template_file};
+    char                        dir[PATH_MAX];
+    struct buf                  source;
+    int                         rc;
     if (o->model) {
         rc = api_directory(o->model, dir, e);
-        return rc ? rc : chat_template_load(t, dir, e);
+        return rc ? rc : chat_template_load(t, dir, &choice, e);
     }
+    if (!o->template_file)
+        return chat_template_load(t, NULL, &choice, e);
     rc = input_read(&source, o->template_file, e);
     if (!rc)
         rc = chat_template_from_source(t, buf_str(&source), input_name(o->template_file), e);
@@ -70,15 +74,24 @@ static int load(const struct options *o, struct chat_template **t, struct error 
     return rc;
 }
 
+static int check(const struct options *o, struct error *e)
+{
+    bool chosen = o->chat_template || o->chat_template_file;
+    if ((o->template_file && (o->model || chosen)) || !(o->template_file || o->model || chosen))
+        return error_set(e, ERR_USAGE, NULL, "template needs --model DIR or --file X.jinja, one of them");
+    if (o->chat_template && o->chat_template_file)
+        return error_set(e, ERR_USAGE, NULL, "--chat-template and --chat-template-file exclude each other");
+    if (!o->input == !o->jsonl)
+        return error_set(e, ERR_USAGE, NULL, "template needs --input FILE or --jsonl, one of them");
+    return 0;
+}
+
 int cmd_template(const struct options *o, struct error *e)
 {
     struct chat_template *t = NULL;
-    int                   rc;
-    if (!o->model == !o->template_file)
-        return error_set(e, ERR_USAGE, NULL, "template needs --model DIR or --file X.jinja, one of them");
-    if (!o->input == !o->jsonl)
-        return error_set(e, ERR_USAGE, NULL, "template needs --input FILE or --jsonl, one of them");
-    rc = load(o, &t, e);
+    int                   rc = check(o, e);
+    if (!rc)
+        rc = load(o, &t, e);
     if (!rc) {
         struct job job = {t, (int64_t)time(NULL)};
         rc = o->jsonl ? input_each_line(answer, &job, e) : render_file(&job, o->input, e);

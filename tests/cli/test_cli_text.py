@@ -87,6 +87,17 @@ def test_template_of_a_file(tmp_path):
     assert answers[0] == "a|" and "error" in answers[1] and "error" in answers[2]
 
 
+def test_template_by_name_text_and_file(tokenizer_dir, tmp_path):
+    lines = request(tmp_path)
+    assert mlxcel_ok("template", "--chat-template", "chatml", "--input", lines) == "<|im_start|>user\nhi<|im_end|>\n"
+    assert mlxcel_ok("template", "-m", tokenizer_dir, "--chat-template", "{{ bos_token }}x", "--input", lines) == "<s>x"
+    path = tmp_path / "own.jinja"
+    path.write_text("{{ eos_token }}")
+    assert mlxcel_ok("template", "-m", tokenizer_dir, "--chat-template-file", path, "--input", lines) == "</s>"
+    assert "chatml, gemma" in fault("template", "-m", tokenizer_dir, "--chat-template", "alpaca", "--input", lines)
+    usage("template", "--chat-template", "chatml", "--chat-template-file", path, "--input", lines)
+
+
 def test_template_from_stdin(tokenizer_dir, tmp_path):
     text = request(tmp_path).read_text()
     assert mlxcel_ok("template", "-m", tokenizer_dir, "--input", "-", stdin=text) == "<s><|user|>hi</s>"

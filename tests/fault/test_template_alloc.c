@@ -28,7 +28,7 @@ static int load_and_render(const char *dir, json_t *request, struct error *e)
     struct chat_template *t = NULL;
     struct buf            out;
     json_t               *copy = json_deep_copy(request);
-    int                   rc = copy ? chat_template_load(&t, dir, e) : error_nomem(e, "the test's copy");
+    int                   rc = copy ? chat_template_load(&t, dir, NULL, e) : error_nomem(e, "the test's copy");
     buf_init(&out, 1 << 20);
     if (!rc)
         rc = chat_template_adapt(t, copy, e);

@@ -130,7 +130,7 @@ static void load_and_expect(const char *dir, const char *request, const char *wa
 {
     struct chat_template *t = NULL;
     struct error          e = {0};
-    if (chat_template_load(&t, dir, &e))
+    if (chat_template_load(&t, dir, NULL, &e))
         fail_msg("%s", e.msg);
     expect_text(t, request, want);
     chat_template_free(t);
@@ -140,7 +140,7 @@ static void load_and_fail(const char *dir, int code, const char *want)
 {
     struct chat_template *t = NULL;
     struct error          e = {0};
-    assert_int_equal(chat_template_load(&t, dir, &e), code);
+    assert_int_equal(chat_template_load(&t, dir, NULL, &e), code);
     assert_null(t);
     if (!strstr(e.msg, want))
         fail_msg("gave %s\nnot  %s", e.msg, want);
@@ -185,8 +185,7 @@ static void test_load_faults(void **state)
     char *dir = tmp_make();
     (void)state;
     write_file(dir, "tokenizer_config.json", "{\"chat_template\":[{\"name\":\"a\",\"template\":\"x\"}]}");
-    load_and_fail(dir, ERR_FORMAT,
-                  "tokenizer_config.json: chat_template has several templates, none of them named \"default\"");
+    load_and_fail(dir, ERR_FORMAT, "none of its chat templates is named \"default\"; choose one of a by");
     write_file(dir, "tokenizer_config.json", "{\"chat_template\":[{\"name\":\"default\"}]}");
     load_and_fail(dir, ERR_FORMAT, "tokenizer_config.json: chat_template[0]: a name and a template are needed");
     write_file(dir, "tokenizer_config.json", "{\"chat_template\":7}");
