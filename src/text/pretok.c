@@ -167,12 +167,15 @@ static int load_step(struct component *c, const char *type, const json_t *o, voi
 
 int pretok_load(struct pretok *p, struct component *c, const json_t *o)
 {
-    int status = component_each(c, o, "pretokenizers", load_step, p);
-    if (!status && p->n && p->v[p->n - 1].kind == SPELL) {
+    return component_each(c, o, "pretokenizers", load_step, p);
+}
+
+void pretok_leave_bytes(struct pretok *p)
+{
+    if (p->n && p->v[p->n - 1].kind == SPELL) {
         p->bytes = true;
         p->n--;
     }
-    return status;
 }
 
 void pretok_deinit(struct pretok *p)

@@ -1,7 +1,7 @@
 /* Pre-tokenizers: how a normalized piece of text is cut into the pieces that the model sees one by one.
  *
  * Byte-level vocabularies spell bytes as characters. Where that spelling is the last step, as in nearly all files, the
- * pieces stay plain bytes and the model is told so (`bytes`).
+ * pieces may stay plain bytes and the model is told so (`bytes`).
  */
 #ifndef MLXCEL_TEXT_PRETOK_H
 #define MLXCEL_TEXT_PRETOK_H
@@ -18,6 +18,8 @@ struct pretok {
 /* o may be NULL or null: the text is one piece. Deinitialise also after an error. */
 int  pretok_load(struct pretok *p, struct component *c, const struct json_t *o);
 void pretok_deinit(struct pretok *p);
+/* After loading, for a model that reads bytes: a spelling of bytes that stands last is left to it. */
+void pretok_leave_bytes(struct pretok *p);
 
 /* Pieces of a text, in order: [start, end) in bytes. */
 struct pieces {

@@ -31,18 +31,26 @@ void ids_deinit(struct ids *ids)
 
 /* --- life ------------------------------------------------------------------------------------------------------- */
 
-int tokenizer_load_text(struct tokenizer **out, struct str text, const char *path, const struct log *log,
-                        struct error *e)
+struct tokenizer *tokenizer_new(void)
 {
     struct tokenizer *t = calloc(1, sizeof *t);
-    int               status;
-    *out = NULL;
     if (!t)
-        return error_nomem(e, "a tokenizer");
+        return NULL;
     arena_init(&t->arena, ARENA_MAX);
     vocab_init(&t->vocab);
     vocab_init(&t->added_index);
     t->eos = -1;
+    return t;
+}
+
+int tokenizer_load_text(struct tokenizer **out, struct str text, const char *path, const struct log *log,
+                        struct error *e)
+{
+    struct tokenizer *t = tokenizer_new();
+    int               status;
+    *out = NULL;
+    if (!t)
+        return error_nomem(e, "a tokenizer");
     status = tokenizer_read_text(t, text, path, log, e);
     if (status)
         tokenizer_free(t);
@@ -84,7 +92,7 @@ void tokenizer_free(struct tokenizer *t)
     added_deinit(&t->added);
     normalizer_deinit(&t->normalizer);
     pretok_deinit(&t->pretok);
-    bpe_deinit(&t->bpe);
+    model_deinit(&t->model);
     postproc_deinit(&t->postproc);
     arena_deinit(&t->arena);
     free(t);
@@ -136,7 +144,7 @@ struct encoder {
     struct normalizer_scratch normal;
     struct pretok_scratch     pretok;
     struct finder_run         find;
-    struct bpe_scratch        bpe;
+    struct model_scratch      model;
 };
 
 /* A normalized text between added tokens. first: it begins the whole input. */
@@ -145,8 +153,8 @@ static int encode_plain(struct encoder *n, struct str text, bool first)
     int status = pretok_run(&n->t->pretok, text, first, &n->pretok, &n->find, n->e);
     for (size_t i = 0; i < n->pretok.now.n && !status; i++) {
         struct piece p = n->pretok.now.v[i];
-        status = bpe_encode(&n->t->bpe, (struct str){n->pretok.now.text.p + p.start, p.end - p.start},
-                            n->t->pretok.bytes, &n->bpe, n->out, n->e);
+        status = model_encode(&n->t->model, (struct str){n->pretok.now.text.p + p.start, p.end - p.start},
+                              n->t->pretok.bytes, &n->model, n->out, n->e);
     }
     return status;
 }
@@ -216,6 +224,7 @@ int tokenizer_encode(const struct tokenizer *t, struct str text, unsigned flags,
     buf_init(&valid, 3 * TEXT_MAX);
     normalizer_scratch_init(&n.normal);
     pretok_scratch_init(&n.pretok);
+    model_scratch_init(&n.model);
     regex_run_init(&n.find.regex, text.n);
     if (utf8_valid_prefix(text.p, text.n) != text.n) {
         put_valid(text, &valid);
@@ -235,6 +244,6 @@ int tokenizer_encode(const struct tokenizer *t, struct str text, unsigned flags,
     normalizer_scratch_deinit(&n.normal);
     pretok_scratch_deinit(&n.pretok);
     regex_run_deinit(&n.find.regex);
-    bpe_scratch_deinit(&n.bpe);
+    model_scratch_deinit(&n.model);
     return status;
 }

@@ -66,14 +66,12 @@ int tokenizer_read_text(struct tokenizer *t, struct str text, const char *path, 
     l.id_limit = MAX(ID_LIMIT_MIN, (int64_t)text.n);
     json_init(&j, text.p, text.n);
     buf_init(&l.key, FILE_MAX);
-    buf_init(&l.unk, FILE_MAX);
     status = read_top(&l);
     for (int i = 0; i < PART_COUNT && !status; i++)
         status = loader_read_part(&l, order[i]);
     if (!status)
-        status = loader_index_added(&l);
+        status = tokenizer_finish(t, path, log, l.e);
     json_deinit(&j);
     buf_deinit(&l.key);
-    buf_deinit(&l.unk);
     return status;
 }

@@ -4,8 +4,8 @@
 
 #include "base/arena.h"
 #include "text/added.h"
-#include "text/bpe.h"
 #include "text/decoder.h"
+#include "text/model.h"
 #include "text/normalizer.h"
 #include "text/postproc.h"
 #include "text/pretok.h"
@@ -21,7 +21,7 @@ struct tokenizer {
     struct vocab      added_index; /* contents of added tokens -> index in added.v */
     struct normalizer normalizer;
     struct pretok     pretok;
-    struct bpe        bpe;
+    struct model      model;
     struct postproc   postproc;
     struct decoder    decoder;
     struct str        special[SPECIAL_COUNT]; /* p NULL: not named */
@@ -36,6 +36,16 @@ struct str tokenizer_spelling(const struct tokenizer *t, int64_t id);
 /* As tokenizer_load, from the content of a tokenizer.json alone; `path` names it in messages. */
 int tokenizer_load_text(struct tokenizer **out, struct str text, const char *path, const struct log *log,
                         struct error *e);
+
+/* Making a tokenizer from whatever file: an empty one; its vocabulary, model, components and the added tokens in any order
+ * but with the normalizer before the tokens, then tokenizer_finish. */
+struct tokenizer *tokenizer_new(void); /* NULL when out of memory */
+/* Adds a token, a copy of *a; content stays (in t->arena), spelling and id are set here. file_id: -1 where no file says
+ * one. An empty content is ignored. Errors: ERR_NOMEM, ERR_LIMIT (of the normalizer's patterns). */
+int tokenizer_add(struct tokenizer *t, const struct added_token *a, struct error *e);
+/* Gives the added tokens their ids and makes the parts fit; warns where a token gets another id than its file_id. path
+ * is for messages. ERR_NOMEM. */
+int tokenizer_finish(struct tokenizer *t, const char *path, const struct log *log, struct error *e);
 
 /* tokenizer_file.c: reads the content of a tokenizer.json into a new tokenizer; t->special stays. */
 int tokenizer_read_text(struct tokenizer *t, struct str text, const char *path, const struct log *log, struct error *e);

@@ -1,6 +1,6 @@
 /* The state of reading one tokenizer.json, shared by the files that do it: tokenizer_file.c walks the top level,
- * tokenizer_model.c reads the model, both with the pull reader; tokenizer_parts.c reads the small components as trees.
- */
+ * model_load.c the model, tokenizer_model.c its vocabulary and merges, all with the pull reader; tokenizer_parts.c reads
+ * the small components as trees. */
 #ifndef MLXCEL_TEXT_TOKENIZER_LOAD_H
 #define MLXCEL_TEXT_TOKENIZER_LOAD_H
 
@@ -23,8 +23,6 @@ struct loader {
     bool              has_model, has_vocab, has_merges;
     int32_t           last_made; /* what the merge before made */
     struct buf        key;       /* a token's text while its id is read */
-    struct buf        unk;       /* unk_token */
-    bool              has_unk;
 };
 
 /* How a text is quoted in messages. */
@@ -38,11 +36,13 @@ int loader_span(struct loader *l, const char *start, int t, struct str *out);
 
 /* The value of "model", whose first token is t (enum json_token). */
 int loader_read_model(struct loader *l, int t);
+/* A model's parts, after their opening brackets: the vocabulary as an object, the merges, from j; and those of
+ * l->merges. */
+int loader_read_vocab(struct loader *l);
+int loader_read_merges(struct loader *l, struct json *j);
+int loader_read_late_merges(struct loader *l);
 /* Loads a component from its text in l->parts; the added tokens last, after the model. */
-int loader_read_part(struct loader *l, enum part part);
-/* After all parts: gives the added tokens their ids and indexes them. */
-int loader_index_added(struct loader *l);
-
+int                      loader_read_part(struct loader *l, enum part part);
 extern const char *const loader_part_names[PART_COUNT];
 
 #endif

@@ -1,6 +1,5 @@
-/* Reading of tokenizer.json's model: the vocabulary and the merges, nearly all of the file, go from the pull reader
- * straight into their tables. Memory is bounded by the size of the file: ids beyond a limit that follows from it are
- * refused. */
+/* Reading of a model's vocabulary and merges, nearly all of a tokenizer.json: they go from the pull reader straight into
+ * their tables. Memory is bounded by the size of the file: ids beyond a limit that follows from it are refused. */
 #include "base/json.h"
 #include "text/tokenizer_load.h"
 
@@ -20,12 +19,11 @@ static int put_token(struct loader *l, struct str text, int64_t id)
     return vocab_put(v, (int32_t)id, text) ? 0 : loader_nomem(l);
 }
 
-static int read_vocab(struct loader *l, enum json_token t)
+int loader_read_vocab(struct loader *l)
 {
-    int32_t a, b;
-    int     status = 0;
-    if (t != JSON_OBJECT)
-        return loader_malformed(l, "model: \"vocab\" is not an object");
+    enum json_token t;
+    int32_t         a, b;
+    int             status = 0;
     if (l->has_vocab)
         return loader_malformed(l, "model: \"vocab\" stands twice");
     while (!status && (t = json_next(l->j)) == JSON_KEY) {
@@ -56,7 +54,7 @@ static int read_vocab(struct loader *l, enum json_token t)
 static int unknown_merge(struct loader *l, struct str text, const char *what)
 {
     return error_set(l->e, ERR_FORMAT, NULL, "%s: merge %zu %s " QUOTED ", which is not in the vocabulary", l->path,
-                     l->t->bpe.n_pairs, what, QUOTE(text));
+                     l->t->model.bpe.n_pairs, what, QUOTE(text));
 }
 
 static int find_part(struct loader *l, struct str text, int32_t *id)
@@ -81,7 +79,7 @@ static int put_merge(struct loader *l, int32_t left, int32_t right)
     if (id < 0)
         return unknown_merge(l, buf_str(&l->key), "makes");
     l->last_made = id;
-    return bpe_add(&l->t->bpe, left, right, id) ? 0 : loader_nomem(l);
+    return bpe_add(&l->t->model.bpe, left, right, id) ? 0 : loader_nomem(l);
 }
 
 /* "a b", as files before 2024 have it. */
@@ -94,7 +92,7 @@ static int merge_of_string(struct loader *l, struct str s)
         return 0;
     if (!space || memchr(space + 1, ' ', (size_t)(s.p + s.n - space - 1)))
         return error_set(l->e, ERR_FORMAT, NULL, "%s: merge %zu is not two parts with one space between: " QUOTED,
-                         l->path, l->t->bpe.n_pairs, QUOTE(s));
+                         l->path, l->t->model.bpe.n_pairs, QUOTE(s));
     if ((status = find_part(l, (struct str){s.p, (size_t)(space - s.p)}, &left)) != 0 ||
         (status = find_part(l, (struct str){space + 1, (size_t)(s.p + s.n - space - 1)}, &right)) != 0)
         return status;
@@ -118,7 +116,7 @@ static int merge_of_pair(struct loader *l, struct json *j)
 }
 
 /* The list's opening bracket has been read from j. */
-static int read_merges(struct loader *l, struct json *j)
+int loader_read_merges(struct loader *l, struct json *j)
 {
     enum json_token t;
     int             status = 0;
@@ -134,100 +132,12 @@ static int read_merges(struct loader *l, struct json *j)
 }
 
 /* Merges that stand before the vocabulary are read again once it is known; the text has been checked by then. */
-static int read_late_merges(struct loader *l)
+int loader_read_late_merges(struct loader *l)
 {
     struct json j;
     json_init(&j, l->merges.p, l->merges.n);
     json_next(&j);
-    int status = read_merges(l, &j);
+    int status = loader_read_merges(l, &j);
     json_deinit(&j);
     return status;
-}
-
-/* --- model ------------------------------------------------------------------------------------------------------ */
-
-static int want_bool(struct loader *l, enum json_token t, const char *name, bool *out)
-{
-    if (t != JSON_TRUE && t != JSON_FALSE && t != JSON_NULL)
-        return error_set(l->e, ERR_FORMAT, name, "%s: model: \"%s\" is not true or false", l->path, name);
-    *out = t == JSON_TRUE;
-    return 0;
-}
-
-/* A text that must be empty or null, since what it is for is not built. */
-static int want_empty(struct loader *l, enum json_token t, const char *name)
-{
-    if (t == JSON_NULL || (t == JSON_STRING && !l->j->text.n))
-        return 0;
-    return error_set(l->e, ERR_UNSUPPORTED, name, "%s: model 'BPE' with \"%s\" is not supported", l->path, name);
-}
-
-static int unsupported_model(struct loader *l, struct str type)
-{
-    return error_set(l->e, ERR_UNSUPPORTED, "model", "%s: model " QUOTED " is not supported", l->path, QUOTE(type));
-}
-
-static int model_field(struct loader *l, struct str key, const char *start, enum json_token t)
-{
-    struct bpe *m = &l->t->bpe;
-    struct str  ignored;
-    if (str_is(key, "type"))
-        return t == JSON_STRING && str_is(l->j->text, "BPE")
-                   ? 0
-                   : unsupported_model(l, t == JSON_STRING ? l->j->text : STR("?"));
-    if (str_is(key, "vocab"))
-        return t == JSON_ARRAY ? unsupported_model(l, STR("Unigram")) : read_vocab(l, t);
-    if (str_is(key, "merges")) {
-        if (t != JSON_ARRAY || l->has_merges)
-            return loader_malformed(l, "model: \"merges\" is not one list");
-        l->has_merges = true;
-        return l->has_vocab ? read_merges(l, l->j) : loader_span(l, start, t, &l->merges);
-    }
-    if (str_is(key, "unk_token")) {
-        if (t != JSON_STRING && t != JSON_NULL)
-            return loader_malformed(l, "model: \"unk_token\" is not a string");
-        l->has_unk = t == JSON_STRING;
-        buf_clear(&l->unk);
-        if (l->has_unk)
-            buf_put(&l->unk, l->j->text.p, l->j->text.n);
-        return l->unk.failed ? loader_nomem(l) : 0;
-    }
-    if (str_is(key, "byte_fallback"))
-        return want_bool(l, t, "byte_fallback", &m->byte_fallback);
-    if (str_is(key, "fuse_unk"))
-        return want_bool(l, t, "fuse_unk", &m->fuse_unk);
-    if (str_is(key, "ignore_merges"))
-        return want_bool(l, t, "ignore_merges", &m->ignore_merges);
-    if (str_is(key, "continuing_subword_prefix"))
-        return want_empty(l, t, "continuing_subword_prefix");
-    if (str_is(key, "end_of_word_suffix"))
-        return want_empty(l, t, "end_of_word_suffix");
-    return loader_span(l, start, t, &ignored);
-}
-
-int loader_read_model(struct loader *l, int first)
-{
-    enum json_token t = (enum json_token)first;
-    int             status = 0;
-    if (t != JSON_OBJECT || l->has_model)
-        return loader_malformed(l, "\"model\" is not one object");
-    l->has_model = true;
-    bpe_init(&l->t->bpe, &l->t->vocab);
-    while (!status && (t = json_next(l->j)) == JSON_KEY) {
-        char       name[40];
-        struct str key = {name, MIN(l->j->text.n, sizeof name)};
-        memcpy(name, l->j->text.p, key.n); /* the next token ends the view; longer names are none of ours */
-        const char *start = l->j->p;
-        t = json_next(l->j);
-        status = t == JSON_ERROR ? loader_malformed(l, "") : model_field(l, key, start, t);
-    }
-    if (status || t != JSON_OBJECT_END)
-        return status ? status : loader_malformed(l, "malformed \"model\"");
-    if (!l->has_vocab || !l->has_merges)
-        return loader_malformed(l, "the model has no \"vocab\" or no \"merges\" (only BPE models are supported)");
-    if (l->merges.p && (status = read_late_merges(l)) != 0)
-        return status;
-    if (l->has_unk && (l->t->bpe.unk_id = vocab_find(&l->t->vocab, buf_str(&l->unk))) < 0)
-        l->t->bpe.unk_id = BPE_MISSING;
-    return bpe_index(&l->t->bpe) ? 0 : loader_nomem(l);
 }

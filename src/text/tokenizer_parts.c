@@ -7,29 +7,6 @@
 
 /* --- added tokens ----------------------------------------------------------------------------------------------- */
 
-/* The text that is looked for and decoded: normalized if the token is. */
-static int set_spelling(struct loader *l, struct added_token *a)
-{
-    struct normalizer_scratch s;
-    struct finder_run         find = {0};
-    struct str                out;
-    int                       status;
-    a->spelling = a->content;
-    if (!a->normalized || !l->t->normalizer.n)
-        return 0;
-    normalizer_scratch_init(&s);
-    regex_run_init(&find.regex, a->content.n);
-    status = normalizer_run(&l->t->normalizer, a->content, &s, &find, &out, l->e);
-    if (!status && !str_eq(out, a->content)) {
-        a->spelling = (struct str){arena_strdup(&l->t->arena, out.p, out.n), out.n};
-        if (!a->spelling.p)
-            status = loader_nomem(l);
-    }
-    regex_run_deinit(&find.regex);
-    normalizer_scratch_deinit(&s);
-    return status;
-}
-
 static int check_added(struct loader *l, const struct added_token *a, int64_t id)
 {
     if (id < 0 || id >= l->id_limit)
@@ -65,49 +42,11 @@ static int read_added(struct loader *l, const json_t *list)
             return error_prefix(l->e, "%s", l->path);
         if (!a.content.n)
             continue;
-        if ((status = check_added(l, &a, id)) != 0 || (status = set_spelling(l, &a)) != 0)
-            return status;
         a.file_id = (int32_t)id;
-        if (!added_put(&l->t->added, &a))
-            return loader_nomem(l);
+        if ((status = check_added(l, &a, id)) != 0 || (status = tokenizer_add(l->t, &a, l->e)) != 0)
+            return status;
     }
     return 0;
-}
-
-/* The reference gives a token the id that its text has in the vocabulary, else the next one after all others, whatever
- * the file says; a file it wrote says the same. Of entries with the same text the last one's flags count. */
-static void resolve_added(struct loader *l)
-{
-    struct tokenizer *t = l->t;
-    int32_t           next = (int32_t)t->vocab.count;
-    for (size_t i = 0; i < t->added.n; i++) {
-        const struct added_token *a = &t->added.v[i];
-        struct added_token       *last = &t->added.v[vocab_find(&t->added_index, a->content)];
-        if (last->id >= 0)
-            continue;
-        last->id = vocab_find(&t->vocab, a->content);
-        if (last->id < 0)
-            last->id = next;
-        next = MAX(next, last->id + 1);
-        t->size = MAX(t->size, last->id + 1);
-        if (last->id != a->file_id)
-            log_warning(l->log, "%s: added token " QUOTED " has id %d in the file but becomes %d", l->path,
-                        QUOTE(a->content), a->file_id, last->id);
-    }
-}
-
-int loader_index_added(struct loader *l)
-{
-    struct tokenizer *t = l->t;
-    int32_t           a, b;
-    for (size_t i = 0; i < t->added.n; i++)
-        if (!vocab_put(&t->added_index, (int32_t)i, t->added.v[i].content))
-            return loader_nomem(l);
-    if (!vocab_index(&t->added_index, &a, &b))
-        return loader_nomem(l);
-    t->size = (int)t->vocab.size;
-    resolve_added(l);
-    return added_index(&t->added, (size_t)t->size) ? 0 : loader_nomem(l);
 }
 
 /* --- components ------------------------------------------------------------------------------------------------- */

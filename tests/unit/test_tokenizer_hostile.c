@@ -86,13 +86,32 @@ static void test_merges(void **state)
     refused(ERR_FORMAT, "{\"model\":{\"merges\":[\"a x\"]," VOCAB "}}", "merge 0 has the part 'x'");
 }
 
+/* Models other than BPE; what they need, and what may not be in them. */
+static void test_models(void **state)
+{
+    (void)state;
+    refused(ERR_FORMAT, "{\"model\":{\"type\":\"Unigram\",\"vocab\":{}}}", "\"vocab\" is not a list of pieces");
+    refused(ERR_FORMAT, "{\"model\":{\"type\":\"WordLevel\",\"vocab\":[]}}", "\"vocab\" is not an object");
+    refused(ERR_FORMAT, "{\"model\":{\"vocab\":[[\"a\",0]],\"unk_id\":1}}", "\"unk_id\" is 1");
+    refused(ERR_FORMAT, "{\"model\":{\"vocab\":[[\"a\",0]],\"unk_id\":-1}}", "\"unk_id\" is not an integer");
+    refused(ERR_FORMAT, "{\"model\":{\"vocab\":[[\"a\",0]],\"vocab\":[]}}", "twice");
+    refused(ERR_FORMAT, "{\"model\":{\"vocab\":[\"a\"]}}", "other than pieces");
+    refused(ERR_FORMAT, "{\"model\":{\"vocab\":[[\"a\",\"b\"]]}}", "not a string and a number");
+    refused(ERR_FORMAT, "{\"model\":{\"vocab\":[[0,0]]}}", "not a string and a number");
+    refused(ERR_FORMAT, "{\"model\":{\"vocab\":[[\"a\",0,0]]}}", "not a string and a number");
+    refused(ERR_FORMAT, "{\"model\":{\"vocab\":[[\"a\",1e999]]}}", "a number");
+    refused(ERR_FORMAT, "{\"model\":{\"vocab\":[[\"a\",NaN]]}}", "JSON");
+    refused(ERR_FORMAT, "{\"model\":{\"type\":\"WordPiece\"," VOCAB "}}", "'WordPiece' has no \"unk_token\"");
+    refused(ERR_FORMAT, "{\"model\":{\"type\":\"WordPiece\"," VOCAB ",\"unk_token\":\"a\"}}", "no \"continuing_sub");
+    refused(ERR_FORMAT, "{\"model\":{" VOCAB "}}", "'WordLevel' has no \"unk_token\"");
+    refused(ERR_FORMAT, "{\"model\":{" VOCAB ",\"merges\":[],\"dropout\":2}}", "\"dropout\"");
+    refused(ERR_FORMAT, "{\"model\":{" VOCAB ",\"merges\":[],\"fuse_unk\":2}}", "\"fuse_unk\" is not true or false");
+}
+
 static void test_unsupported(void **state)
 {
     (void)state;
-    refused(ERR_UNSUPPORTED, "{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",0.5]]}}", "model 'Unigram'");
-    refused(ERR_UNSUPPORTED, "{\"model\":{\"vocab\":[[\"a\",0.5]]}}", "model 'Unigram'");
-    refused(ERR_UNSUPPORTED, "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}}", "model 'WordPiece'");
-    refused(ERR_UNSUPPORTED, "{\"model\":{\"type\":\"BPE\",\"end_of_word_suffix\":\"</w>\"}}", "end_of_word_suffix");
+    refused(ERR_UNSUPPORTED, "{\"model\":{\"type\":\"Odd\",\"vocab\":{}}}", "model 'Odd'");
     refused(ERR_UNSUPPORTED, "{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\"}}", "normalizer 'Precompiled'");
     refused(ERR_UNSUPPORTED, "{" MODEL ",\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}}", "'UnicodeScripts'");
     refused(ERR_UNSUPPORTED, "{" MODEL ",\"post_processor\":{\"type\":\"Odd\"}}", "post_processor 'Odd'");
@@ -320,10 +339,10 @@ static void test_directory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_malformed_json), cmocka_unit_test(test_vocabulary), cmocka_unit_test(test_merges),
-        cmocka_unit_test(test_unsupported),    cmocka_unit_test(test_components), cmocka_unit_test(test_patterns),
-        cmocka_unit_test(test_accepted),       cmocka_unit_test(test_added_ids),  cmocka_unit_test(test_many_added),
-        cmocka_unit_test(test_time),           cmocka_unit_test(test_directory),
+        cmocka_unit_test(test_malformed_json), cmocka_unit_test(test_vocabulary),  cmocka_unit_test(test_merges),
+        cmocka_unit_test(test_models),         cmocka_unit_test(test_unsupported), cmocka_unit_test(test_components),
+        cmocka_unit_test(test_patterns),       cmocka_unit_test(test_accepted),    cmocka_unit_test(test_added_ids),
+        cmocka_unit_test(test_many_added),     cmocka_unit_test(test_time),        cmocka_unit_test(test_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

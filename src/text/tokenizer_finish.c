@@ -1,0 +1,77 @@
+/* The last steps of making a tokenizer, whatever file it comes from: added tokens get their ids, and the parts are made
+ * fit for each other. See tokenizer_int.h. */
+#include "base/num.h"
+#include "text/tokenizer_int.h"
+
+/* The text that is looked for and decoded: normalized if the token is. */
+static int set_spelling(struct tokenizer *t, struct added_token *a, struct error *e)
+{
+    struct normalizer_scratch s;
+    struct finder_run         find = {0};
+    struct str                out;
+    int                       status;
+    a->spelling = a->content;
+    if (!a->normalized || !t->normalizer.n)
+        return 0;
+    normalizer_scratch_init(&s);
+    regex_run_init(&find.regex, a->content.n);
+    status = normalizer_run(&t->normalizer, a->content, &s, &find, &out, e);
+    if (!status && !str_eq(out, a->content)) {
+        a->spelling = (struct str){arena_strdup(&t->arena, out.p, out.n), out.n};
+        if (!a->spelling.p)
+            status = error_nomem(e, "a tokenizer");
+    }
+    regex_run_deinit(&find.regex);
+    normalizer_scratch_deinit(&s);
+    return status;
+}
+
+int tokenizer_add(struct tokenizer *t, const struct added_token *a, struct error *e)
+{
+    struct added_token mine = *a;
+    int                status;
+    mine.id = -1;
+    if (!a->content.n)
+        return 0;
+    if ((status = set_spelling(t, &mine, e)) != 0)
+        return status;
+    return added_put(&t->added, &mine) ? 0 : error_nomem(e, "a tokenizer");
+}
+
+/* The reference gives a token the id that its text has in the vocabulary, else the next one after all others, whatever
+ * the file says; a file it wrote says the same. Of entries with the same text the last one's flags count. */
+static void resolve_added(struct tokenizer *t, const char *path, const struct log *log)
+{
+    int32_t next = (int32_t)t->vocab.count;
+    for (size_t i = 0; i < t->added.n; i++) {
+        const struct added_token *a = &t->added.v[i];
+        struct added_token       *last = &t->added.v[vocab_find(&t->added_index, a->content)];
+        if (last->id >= 0)
+            continue;
+        last->id = vocab_find(&t->vocab, a->content);
+        if (last->id < 0)
+            last->id = next;
+        next = MAX(next, last->id + 1);
+        t->size = MAX(t->size, last->id + 1);
+        if (a->file_id >= 0 && last->id != a->file_id)
+            log_warning(log, "%s: added token '%.*s' has id %d in the file but becomes %d", path,
+                        (int)MIN(a->content.n, (size_t)100), a->content.p, a->file_id, last->id);
+    }
+}
+
+int tokenizer_finish(struct tokenizer *t, const char *path, const struct log *log, struct error *e)
+{
+    int32_t a, b;
+    for (size_t i = 0; i < t->added.n; i++)
+        if (!vocab_put(&t->added_index, (int32_t)i, t->added.v[i].content))
+            return error_nomem(e, path);
+    if (!vocab_index(&t->added_index, &a, &b))
+        return error_nomem(e, path);
+    t->size = (int)t->vocab.size;
+    resolve_added(t, path, log);
+    if (!added_index(&t->added, (size_t)t->size))
+        return error_nomem(e, path);
+    if (model_reads_bytes(&t->model))
+        pretok_leave_bytes(&t->pretok);
+    return 0;
+}
