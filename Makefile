@@ -139,6 +139,11 @@ $(FUZZ): %: %.o $(FUZZ_MAIN) $(LIB)
 	@echo "  LD $@"
 	$(Q)$(CC) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ $(LDLIBS)
 
+# Our side of bench/text.
+$(B)/bench/text_ours: $(B)/bench/text_ours.o $(LIB)
+	@echo "  LD $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
 # The examples see only the public header.
 EXAMPLES := $(patsubst %.c,$(B)/%,$(wildcard examples/*.c))
 $(EXAMPLES): $(B)/%: %.c include/mlxcel.h $(LIB)
@@ -214,6 +219,11 @@ demo:
 ## make bench      compare with llama.cpp on the default model (needs an idle machine; builds the peer once)
 bench: all
 	@bench/compare
+
+## make bench-text compare encoding and loading of tokenizers with Hugging Face's (PYTHON has `tokenizers`)
+.PHONY: bench-text
+bench-text: $(B)/bench/text_ours
+	@$(PYTHON) bench/text --program $< $(ARGS)
 
 ## make install    DESTDIR= PREFIX=/usr/local: program, server link, libraries, header, pkg-config file
 install: all $(B)/$(SONAME)
