@@ -161,6 +161,7 @@ static enum json_token number(struct json *j)
             return fail(j, "a malformed number", s);
     }
     j->p = p;
+    j->text = (struct str){s, (size_t)(p - s)};
     if (!real && p - digits <= 18) {
         int64_t v = 0;
         for (const char *d = digits; d < p; d++)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/json.h"
+#include "text/decimal.h"
 
 #define TEXT_MAX ((size_t)1 << 20) /* bytes of unk_token and its like */
 
@@ -89,7 +90,7 @@ static int read_piece(struct loader *l, struct unigram *m)
     enum json_token t = json_next(l->j);
     if ((t != JSON_INT && t != JSON_REAL) || !isfinite(l->j->d))
         return loader_malformed(l, "model: a piece in \"vocab\" is not a string and a number");
-    if (!unigram_add(m, l->j->d))
+    if (!unigram_add(m, decimal_read(l->j->text)))
         return loader_nomem(l);
     return json_next(l->j) == JSON_ARRAY_END
                ? 0
