@@ -28,12 +28,14 @@ bool added_put(struct added *a, const struct added_token *t)
     return true;
 }
 
+/* Tokens with the same spelling keep their order: the first one counts. (Which one, the reference leaves to chance.) */
 static int by_spelling(const void *x, const void *y)
 {
-    struct str a = (*(const struct added_token *const *)x)->spelling,
-               b = (*(const struct added_token *const *)y)->spelling;
-    int c = memcmp(a.p, b.p, MIN(a.n, b.n));
-    return c ? c : a.n < b.n ? -1 : a.n > b.n;
+    const struct added_token *a = *(const struct added_token *const *)x, *b = *(const struct added_token *const *)y;
+    int                       c = memcmp(a->spelling.p, b->spelling.p, MIN(a->spelling.n, b->spelling.n));
+    if (c || a->spelling.n != b->spelling.n)
+        return c ? c : a->spelling.n < b->spelling.n ? -1 : 1;
+    return a < b ? -1 : a > b;
 }
 
 static bool index_finder(struct added_finder *f, const struct added *a, bool normalized)
@@ -87,9 +89,11 @@ static const struct added_token *longest_at(const struct added_finder *f, const 
     unsigned                  b = (unsigned char)*p;
     size_t                    lo = f->first[b], hi = f->first[b + 1];
     for (size_t depth = 1; lo < hi; depth++) {
-        /* A token that ends here stands before those that go on. */
+        /* Tokens that end here stand before those that go on; of equal ones the first counts. */
+        if (f->sorted[lo]->spelling.n == depth)
+            best = f->sorted[lo];
         while (lo < hi && f->sorted[lo]->spelling.n == depth)
-            best = f->sorted[lo++];
+            lo++;
         if (depth == n)
             break;
         b = (unsigned char)p[depth];

@@ -195,8 +195,9 @@ static int status(const struct detok *d, const struct buf *out)
 
 int detok_push(struct detok *d, int32_t id, struct buf *out)
 {
-    struct str s = tokenizer_spelling(d->t, id);
-    if (s.p && !(d->skip_special && tokenizer_is_special(d->t, id)))
+    const struct added_token *a = added_of(&d->t->added, id);
+    struct str                s = tokenizer_spelling(d->t, id);
+    if (s.p && !(d->skip_special && a && a->skipped))
         step_push(d, 0, s, out);
     return status(d, out);
 }

@@ -123,6 +123,9 @@ static int map(struct str text, enum kind kind, struct buf *out, struct error *e
     return 0;
 }
 
+/* The place before the first trailing consonant: utf8proc composes it with a syllable as if it were one of them. */
+#define HANGUL_NO_TAIL 0x11a7u
+
 /* Appends a normal form of text. */
 static int put_form(struct str text, enum kind kind, struct buf *out, struct error *e)
 {
@@ -131,7 +134,7 @@ static int put_form(struct str text, enum kind kind, struct buf *out, struct err
     for (size_t i = 0; i < text.n && !status; i += len) {
         uint32_t cp = 0;
         len = (size_t)utf8_decode(text.p + i, text.n - i, &cp);
-        if (!is_newer(cp))
+        if (!is_newer(cp) && cp != HANGUL_NO_TAIL)
             continue;
         if (i > done)
             status = map((struct str){text.p + done, i - done}, kind, out, e);

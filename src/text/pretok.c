@@ -336,6 +336,7 @@ int pretok_run(const struct pretok *p, struct str text, bool first, struct preto
         struct pieces t = s->now;
         s->now = s->next;
         s->next = t;
+        first = first && s->now.n && s->now.v[0].start == 0; /* what stood before the first piece may be gone */
         if (p->v[i].kind != SPLIT)
             out = out == &s->a ? &s->b : &s->a;
     }

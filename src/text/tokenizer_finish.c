@@ -59,6 +59,16 @@ static void resolve_added(struct tokenizer *t, const char *path, const struct lo
     }
 }
 
+/* The reference keeps the contents of special tokens and asks whether what it decodes is among them. A token whose
+ * spelling differs from its content is not, unless another one looks like that. */
+static void mark_skipped(struct tokenizer *t)
+{
+    for (size_t i = 0; i < t->added.n; i++) {
+        int32_t same = vocab_find(&t->added_index, t->added.v[i].spelling);
+        t->added.v[i].skipped = same >= 0 && t->added.v[same].special;
+    }
+}
+
 int tokenizer_finish(struct tokenizer *t, const char *path, const struct log *log, struct error *e)
 {
     int32_t a, b;
@@ -69,6 +79,7 @@ int tokenizer_finish(struct tokenizer *t, const char *path, const struct log *lo
         return error_nomem(e, path);
     t->size = (int)t->vocab.size;
     resolve_added(t, path, log);
+    mark_skipped(t);
     if (!added_index(&t->added, (size_t)t->size))
         return error_nomem(e, path);
     if (model_reads_bytes(&t->model))
