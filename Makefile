@@ -159,7 +159,7 @@ python: $(VENV)/.done
 $(VENV)/.done: tools/requirements.txt
 	@rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
-	grep '# check$$' tools/requirements.txt | $(VENV)/bin/pip install -q --disable-pip-version-check --no-deps -r /dev/stdin
+	grep '# check' tools/requirements.txt | $(VENV)/bin/pip install -q --disable-pip-version-check --no-deps -r /dev/stdin
 	@touch $@
 
 ## make check      set up, build, run all tests; the last line counts them
@@ -186,6 +186,17 @@ fuzz:
 .PHONY: fuzz-run
 fuzz-run: $(FUZZ)
 	@tests/fuzz/run $(T) $(FUZZ)
+
+## make text-fuzz T=300   random texts, chats and tokenizers against the reference libraries, live; ARGS='--seed N' repeats
+TEXT_VENV := build/venv-text
+$(TEXT_VENV)/.done: tools/requirements.txt
+	@rm -rf $(TEXT_VENV)
+	$(PYTHON) -m venv $(TEXT_VENV)
+	grep '# .*text$$' $< | $(TEXT_VENV)/bin/pip install -q --disable-pip-version-check --no-deps -r /dev/stdin
+	@touch $@
+.PHONY: text-fuzz
+text-fuzz: $(BIN) $(TEXT_VENV)/.done
+	@$(TEXT_VENV)/bin/python tests/textfuzz/textfuzz.py --bin $(BIN) -T $(T) $(ARGS)
 
 ## make lint       clang-tidy, the layer check, both compilers without a warning
 .PHONY: layers

@@ -86,7 +86,8 @@ int cmd_tokenize(const struct options *o, struct error *e)
     struct tokenizer *t = NULL;
     int               rc = api_tokenizer(o, &t, e);
     if (!rc) {
-        struct job job = {t, TOKENIZE_PARSE_SPECIAL | (o->no_special ? 0 : TOKENIZE_ADD_SPECIAL)};
+        struct job job = {t, (o->no_parse_special ? 0 : TOKENIZE_PARSE_SPECIAL) |
+                                 (o->no_special ? 0 : TOKENIZE_ADD_SPECIAL)};
         rc = o->jsonl ? input_each_line(answer, &job, e) : tokenize_stdin(&job, !o->ids, e);
     }
     tokenizer_free(t);
