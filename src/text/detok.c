@@ -69,16 +69,31 @@ static int hex_token(struct str s)
     return v;
 }
 
-/* A run of byte tokens has ended: its text, or as many U+FFFD as it has bytes if any part of it is broken. */
+/* Passes on what is held of a run of byte tokens: its text, or as many U+FFFD as it has bytes if any part of it is
+ * broken. */
 static void pass_run(struct detok *d, size_t i, struct buf *out)
 {
-    struct buf *held = &d->steps[i].held;
-    if (utf8_valid_prefix(held->p, held->n) == held->n && held->n)
+    struct detok_step *state = &d->steps[i];
+    struct buf        *held = &state->held;
+    if (!state->broken && held->n && utf8_valid_prefix(held->p, held->n) == held->n)
         step_push(d, i + 1, buf_str(held), out);
     else
         for (size_t k = 0; k < held->n; k++)
             step_push(d, i + 1, STR("\xef\xbf\xbd"), out);
     buf_clear(held);
+}
+
+/* Adds a byte to a run. From the first one that no further byte can make part of a character, nothing waits any more. */
+static void push_byte(struct detok *d, size_t i, char byte, struct buf *out)
+{
+    struct detok_step *state = &d->steps[i];
+    uint32_t           cp;
+    buf_putc(&state->held, byte);
+    size_t valid = utf8_valid_prefix(state->held.p, state->held.n);
+    if (valid < state->held.n)
+        state->broken |= utf8_decode(state->held.p + valid, state->held.n - valid, &cp) < 0;
+    if (state->broken)
+        pass_run(d, i, out);
 }
 
 /* --- the other steps -------------------------------------------------------------------------------------------- */
@@ -160,9 +175,10 @@ static void step_push(struct detok *d, size_t i, struct str s, struct buf *out)
     case DECODE_BYTE_FALLBACK: {
         int b = hex_token(s);
         if (b >= 0)
-            buf_putc(&state->held, (char)b);
+            push_byte(d, i, (char)b, out);
         else {
             pass_run(d, i, out);
+            state->broken = false;
             step_push(d, i + 1, s, out);
         }
         break;
@@ -214,7 +230,7 @@ int detok_finish(struct detok *d, struct buf *out)
     for (size_t i = 0; i < DETOK_STEPS_MAX; i++) {
         buf_clear(&d->steps[i].held); /* what a Strip still holds is stripped */
         d->steps[i].count = 0;
-        d->steps[i].started = false;
+        d->steps[i].started = d->steps[i].broken = false;
     }
     return result;
 }

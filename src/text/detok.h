@@ -1,9 +1,11 @@
 /* Streaming detokenizer: the text of a growing list of ids.
  *
  * All that detok_push and detok_finish append is, for any ids, the same bytes as tokenizer_decode of the whole list
- * (which is made from them). What is appended is always whole characters. Text is held back only while later ids may
- * change it: an unfinished UTF-8 sequence, a run of byte tokens ("<0xE2>"), trailing characters that a decoder strips
- * at the end.
+ * (which is made from them). What is appended is always whole characters, and always all of what is certain: the text so
+ * far is the longest beginning, in whole characters, that all texts of longer lists share, the list itself included.
+ * So what is held back is an unfinished UTF-8 sequence, a run of byte tokens ("<0xE2>") that is text as yet (one broken
+ * byte makes U+FFFD of all its bytes), and trailing characters that a decoder strips at the end. (With such a decoder
+ * they also wait for the end of a run of byte tokens behind them, which is longer than needed; no published file has one.)
  */
 #ifndef MLXCEL_TEXT_DETOK_H
 #define MLXCEL_TEXT_DETOK_H
@@ -16,6 +18,7 @@
 struct detok_step {
     size_t     count;   /* leading characters stripped so far */
     bool       started; /* something passed */
+    bool       broken;  /* a run of byte tokens that cannot become text */
     struct buf held;    /* what waits */
 };
 

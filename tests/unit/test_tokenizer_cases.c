@@ -17,8 +17,8 @@ static struct tokenizer *make(const char *parts)
     char              json[3000];
     struct tokenizer *t;
     struct error      e = {0};
-    snprintf(json, sizeof json, "{\"model\":{\"type\":\"BPE\",\"vocab\":" VOCAB ",\"merges\":[],\"unk_token\":\"<unk>\"},%s}",
-             parts);
+    snprintf(json, sizeof json,
+             "{\"model\":{\"type\":\"BPE\",\"vocab\":" VOCAB ",\"merges\":[],\"unk_token\":\"<unk>\"},%s}", parts);
     if (tokenizer_load_text(&t, str_of(json), "tokenizer.json", NULL, &e))
         fail_msg("%s", e.msg);
     return t;
@@ -51,14 +51,13 @@ static void test_first(void **state)
 {
     (void)state;
 #define FIRST                                                                                                          \
-    "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},{\"type\":"             \
+    "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},{\"type\":"            \
     "\"Metaspace\",\"replacement\":\"\\u2581\",\"prepend_scheme\":\"first\"}]}"
     EXPECT(FIRST, "a b", 3, 1, 2);
     EXPECT(FIRST, " a b", 1, 2);
 }
 
-#define ADDED(id, text, special)                                                                                       \
-    "{\"id\":" id ",\"content\":\"" text "\",\"normalized\":true,\"special\":" special "}"
+#define ADDED(id, text, special) "{\"id\":" id ",\"content\":\"" text "\",\"normalized\":true,\"special\":" special "}"
 #define LOWER "\"normalizer\":{\"type\":\"Lowercase\"},\"added_tokens\":["
 
 /* Of tokens that are normalized to the same the first is found; which one the reference finds changes from run to run. */
