@@ -1,6 +1,8 @@
 /* Strict UTF-8 after table 3-7 of the Unicode standard; contracts in utf8.h. */
 #include "base/utf8.h"
 
+#include <string.h>
+
 int utf8_decode(const char *s, size_t n, uint32_t *cp)
 {
     const unsigned char *p = (const unsigned char *)s;
@@ -73,11 +75,28 @@ int utf8_encode(uint32_t cp, char out[4])
     return 4;
 }
 
+size_t utf8_ascii_prefix(const char *p, size_t n)
+{
+    size_t i = 0;
+    for (uint64_t word; n - i >= sizeof word; i += sizeof word) {
+        memcpy(&word, p + i, sizeof word);
+        if (word & 0x8080808080808080u)
+            break;
+    }
+    while (i < n && (unsigned char)p[i] < 0x80)
+        i++;
+    return i;
+}
+
 size_t utf8_valid_prefix(const char *p, size_t n)
 {
     size_t   i = 0;
     uint32_t cp;
     while (i < n) {
+        if ((unsigned char)p[i] < 0x80) {
+            i += utf8_ascii_prefix(p + i, n - i);
+            continue;
+        }
         int len = utf8_decode(p + i, n - i, &cp);
         if (len <= 0)
             break;

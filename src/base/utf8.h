@@ -11,10 +11,33 @@
  * incomplete beginning of a character (also for n = 0). */
 int utf8_decode(const char *p, size_t n, uint32_t *cp);
 
+/* The character at *p, which is valid and complete; moves *p behind it. */
+static inline uint32_t utf8_next(const char **p)
+{
+    const unsigned char *s = (const unsigned char *)*p;
+    if (s[0] < 0x80) {
+        *p += 1;
+        return s[0];
+    }
+    if (s[0] < 0xe0) {
+        *p += 2;
+        return (s[0] & 0x1fu) << 6 | (s[1] & 0x3fu);
+    }
+    if (s[0] < 0xf0) {
+        *p += 3;
+        return (s[0] & 0xfu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu);
+    }
+    *p += 4;
+    return (s[0] & 0x7u) << 18 | (s[1] & 0x3fu) << 12 | (s[2] & 0x3fu) << 6 | (s[3] & 0x3fu);
+}
+
 /* Writes cp (a Unicode scalar value) to out[4]; returns the number of bytes. Others become U+FFFD. */
 int utf8_encode(uint32_t cp, char out[4]);
 
 /* Number of leading bytes of p that are valid UTF-8. */
 size_t utf8_valid_prefix(const char *p, size_t n);
+
+/* Number of leading bytes of p that are ASCII. */
+size_t utf8_ascii_prefix(const char *p, size_t n);
 
 #endif

@@ -5,7 +5,9 @@
 
 int finder_regex(struct finder *f, struct component *c, struct str pattern)
 {
-    int status = regex_new(&f->regex, pattern, c->e);
+    int status = matcher_new(&f->matcher, pattern, c->e);
+    if (!status && !f->matcher)
+        status = regex_new(&f->regex, pattern, c->e);
     if (status)
         error_prefix(c->e, "%s", c->role);
     return status;
@@ -26,6 +28,7 @@ int finder_load(struct finder *f, struct component *c, const json_t *pattern)
 
 void finder_deinit(struct finder *f)
 {
+    matcher_free(f->matcher);
     regex_free(f->regex);
     *f = (struct finder){0};
 }
@@ -42,6 +45,11 @@ int finder_next(struct finder_run *r, bool *found, size_t *start, size_t *end, s
 {
     if (r->f->regex)
         return regex_next(&r->regex, found, start, end, e);
+    if (r->f->matcher) {
+        *found = matcher_next(r->f->matcher, r->text, r->from, start, end);
+        r->from = *end;
+        return 0;
+    }
     struct str  literal = r->f->literal;
     const char *hit = memmem(r->text.p + r->from, r->text.n - r->from, literal.p, literal.n);
     *found = hit != NULL;

@@ -3,11 +3,14 @@
 #define MLXCEL_TEXT_FINDER_H
 
 #include "text/field.h"
+#include "text/matcher.h"
 #include "text/regex.h"
 
+/* One of these. */
 struct finder {
-    struct regex *regex; /* NULL: */
-    struct str    literal;
+    struct matcher *matcher; /* of a regular expression that matcher.h knows */
+    struct regex   *regex;   /* of any other */
+    struct str      literal;
 };
 
 /* From {"String": s} or {"Regex": s}. */

@@ -53,6 +53,7 @@ enum unicode_category {
 #define UNICODE_M 0xe0u
 #define UNICODE_N 0x700u
 #define UNICODE_P 0x3f800u
+#define UNICODE_S 0x3c0000u
 
 /* A character's class: its category in the low five bits, and flags. */
 enum {
