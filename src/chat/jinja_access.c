@@ -225,6 +225,8 @@ static int64_t bound(struct jinja_run *r, struct value v, int64_t n, int64_t fal
 {
     if (v.type == VALUE_NONE || v.type == VALUE_ABSENT)
         return fallback;
+    if (v.type == VALUE_BIG)
+        v = value_int(value_number(v) < 0 ? INT64_MIN / 2 : INT64_MAX / 2);
     if (!value_is_integral(v)) {
         jinja_fail_type(r, "slice indices must be integers or None", v);
         return 0;
@@ -280,6 +282,8 @@ struct value jinja_slice(struct jinja_run *r, struct value object, struct value 
     if (object.type != VALUE_STRING && object.type != VALUE_LIST && object.type != VALUE_TUPLE &&
         object.type != VALUE_RANGE)
         return jinja_fail(r, "'%s' object is not subscriptable", value_type_name(object.type));
+    if (step.type == VALUE_BIG)
+        step = value_int(value_number(step) < 0 ? -INT32_MAX : INT32_MAX);
     if (!by && value_is_integral(step))
         by = MIN(MAX(value_integral(step), -INT32_MAX), INT32_MAX);
     if (!by)

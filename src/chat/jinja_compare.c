@@ -83,10 +83,8 @@ int jinja_order(struct jinja_run *r, struct value a, struct value b, const char 
     int c = 0;
     if (!jinja_enter(r))
         return 0;
-    if (value_is_integral(a) && value_is_integral(b))
-        c = sign(value_integral(a) < value_integral(b), value_integral(a) > value_integral(b));
-    else if (value_is_number(a) && value_is_number(b))
-        c = sign(value_number(a) < value_number(b), value_number(a) > value_number(b));
+    if (value_is_number(a) && value_is_number(b))
+        c = value_order_numbers(a, b) % 2; /* nothing comes before or behind not a number */
     else if (a.type == VALUE_STRING && b.type == VALUE_STRING)
         c = jinja_spend(r, MIN(a.u.s.n, b.u.s.n) / 64) ? order_text(a.u.s, b.u.s) : 0;
     else if (a.type == b.type && (a.type == VALUE_LIST || a.type == VALUE_TUPLE))
@@ -102,8 +100,7 @@ int jinja_order(struct jinja_run *r, struct value a, struct value b, const char 
 
 static bool unordered(struct value a, struct value b)
 {
-    return value_is_number(a) && value_is_number(b) &&
-           (value_number(a) != value_number(a) || value_number(b) != value_number(b)); /* not a number */
+    return value_is_number(a) && value_is_number(b) && value_order_numbers(a, b) == 2;
 }
 
 bool jinja_contains(struct jinja_run *r, struct value container, struct value item)

@@ -26,15 +26,11 @@ static struct value eval_dict(struct jinja_run *r, struct scope *s, const struct
 
 static struct value eval_sign(struct jinja_run *r, struct value v, bool negate)
 {
-    int64_t i;
     if (v.type == VALUE_FLOAT)
         return value_float(negate ? -v.u.d : v.u.d);
-    if (!value_is_integral(v))
+    if (!value_is_int(v))
         return jinja_fail_type(r, negate ? "bad operand type for unary -" : "bad operand type for unary +", v);
-    i = value_integral(v);
-    if (negate && i == INT64_MIN)
-        return jinja_fail(r, "an integer does not fit in 64 bits");
-    return value_int(negate ? -i : i);
+    return jinja_arithmetic(r, negate ? TOKEN_SUB : TOKEN_ADD, value_int(0), v);
 }
 
 static struct value eval_concat(struct jinja_run *r, struct scope *s, const struct node *n)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
+#include "chat/jinja_big.h"
 #include "chat/jinja_filters.h"
 #include "chat/jinja_run.h"
 #include "chat/jinja_text.h"
@@ -12,25 +13,27 @@ struct value filter_abs(struct jinja_run *r, struct value v, const struct jinja_
     (void)c;
     if (v.type == VALUE_FLOAT)
         return value_float(fabs(v.u.d));
-    if (!value_is_integral(v))
+    if (!value_is_int(v))
         return jinja_fail_type(r, "bad operand type for abs()", v);
-    int64_t i = value_integral(v);
-    return i == INT64_MIN ? jinja_fail(r, "an integer does not fit in 64 bits") : value_int(i < 0 ? -i : i);
+    return jinja_arithmetic(r, value_number(v) < 0 ? TOKEN_SUB : TOKEN_ADD, value_int(0), v);
 }
 
-/* s without blanks around it and single underscores between digits, as int() and float() read it; false when too long.
- */
+/* s without blanks around it and single underscores between digits, decimal digits of all scripts as ASCII's: as int()
+ * and float() read it. False when it is too long. */
 static bool digits_of(struct str s, char *out, size_t cap)
 {
-    size_t n = 0;
+    size_t   n = 0;
+    uint32_t cp;
     s = text_strip(s, NULL, TEXT_BOTH);
-    for (size_t i = 0; i < s.n; i++) {
-        bool between = i > 0 && i + 1 < s.n && s.p[i - 1] != '_' && s.p[i + 1] != '_';
-        if (s.p[i] == '_' && between)
+    for (size_t i = 0; i < s.n;) {
+        bool   between = i > 0 && i + 1 < s.n && s.p[i - 1] != '_' && s.p[i + 1] != '_';
+        size_t length = text_next(s, i, &cp);
+        i += length;
+        if (cp == '_' && between)
             continue;
-        if (n + 1 >= cap || !s.p[i])
+        if (n + 1 >= cap || !cp || (cp >= 0x80 && !text_is_decimal(cp)))
             return false;
-        out[n++] = s.p[i];
+        out[n++] = cp < 0x80 ? (char)cp : (char)('0' + text_decimal(cp));
     }
     out[n] = '\0';
     return n > 0;
@@ -39,7 +42,7 @@ static bool digits_of(struct str s, char *out, size_t cap)
 /* float(text); *d is untouched when that would raise. */
 static bool parse_float(struct str s, double *d)
 {
-    char   text[512], *end;
+    char   text[BIG_DIGITS_MAX + 100], *end;
     double parsed;
     if (!digits_of(s, text, sizeof text) || strpbrk(text, "xXpP(")) /* strtod reads more than Python */
         return false;
@@ -50,66 +53,62 @@ static bool parse_float(struct str s, double *d)
     return true;
 }
 
-/* int(text, base) */
-static bool parse_int(struct str s, int64_t base, int64_t *out)
+/* The digit in a base up to 36, or a number beyond all bases. */
+static unsigned digit_of(char c)
 {
-    char        text[512];
+    return c >= '0' && c <= '9'                     ? (unsigned)(c - '0')
+           : (c | 0x20) >= 'a' && (c | 0x20) <= 'z' ? (unsigned)((c | 0x20) - 'a' + 10)
+                                                    : 99;
+}
+
+/* int(text, base); false when that would raise. */
+static bool parse_int(struct jinja_run *r, struct str s, unsigned base, struct value *out)
+{
+    char        text[BIG_DIGITS_MAX + 100];
     const char *p = text;
-    bool        negative;
-    int64_t     i = 0;
+    bool        negative, any = base == 0;
     if (!digits_of(s, text, sizeof text))
         return false;
     negative = *p == '-';
     p += *p == '-' || *p == '+';
     if (p[0] == '0' && p[1]) {
-        int prefix = (p[1] | 0x20) == 'x' ? 16 : (p[1] | 0x20) == 'o' ? 8 : (p[1] | 0x20) == 'b' ? 2 : 0;
-        if (prefix && (base == prefix || base == 0)) {
+        unsigned prefix = (p[1] | 0x20) == 'x' ? 16 : (p[1] | 0x20) == 'o' ? 8 : (p[1] | 0x20) == 'b' ? 2 : 0;
+        if (prefix && (base == prefix || any)) {
             base = prefix;
             p += 2;
         }
     }
+    bool zeros = strspn(p, "0") == strlen(p);
+    if (!*p || (any && !base && *p == '0' && !zeros)) /* base 0 reads literals: no leading zeros */
+        return false;
     base = base ? base : 10;
-    if (!*p)
-        return false;
-    for (; *p; p++) {
-        int digit = *p >= '0' && *p <= '9'                     ? *p - '0'
-                    : (*p | 0x20) >= 'a' && (*p | 0x20) <= 'z' ? (*p | 0x20) - 'a' + 10
-                                                               : 99;
-        if (digit >= base || !num_mul(i, base, &i) || !num_sub(i, digit, &i))
+    for (const char *c = p; *c; c++)
+        if (digit_of(*c) >= base)
             return false;
-    }
-    if (!negative && i == INT64_MIN)
+    if (strlen(p) > BIG_DIGITS_MAX && (base & (base - 1)))
         return false;
-    *out = negative ? i : -i;
-    return true;
-}
-
-static bool to_int64(double d, int64_t *out)
-{
-    if (!(d > -9.3e18 && d < 9.3e18) || d < -0x1p63 || d >= 0x1p63)
-        return false;
-    *out = (int64_t)d;
+    *out = jinja_int_parse(r, str_of(p), base, negative);
     return true;
 }
 
 struct value filter_int(struct jinja_run *r, struct value v, const struct jinja_call *c)
 {
-    struct value fallback = c->arg[0].type == VALUE_ABSENT ? value_int(0) : c->arg[0];
-    int64_t      base = jinja_arg_int(r, c->arg[1], 10), i;
+    struct value fallback = c->arg[0].type == VALUE_ABSENT ? value_int(0) : c->arg[0], i;
+    int64_t      base = c->arg[1].type == VALUE_NONE ? -1 : jinja_arg_int(r, c->arg[1], 10);
     double       d;
-    if (value_is_integral(v))
-        return value_int(value_integral(v));
+    if (value_is_int(v))
+        return v.type == VALUE_BOOL ? value_int(v.u.b) : v;
+    if (v.type == VALUE_FLOAT && isinf(v.u.d))
+        return jinja_fail(r, "cannot convert float infinity to integer");
     if (v.type == VALUE_FLOAT)
-        return to_int64(v.u.d, &i) ? value_int(i) : fallback;
+        return isnan(v.u.d) ? fallback : jinja_int_of_double(r, v.u.d);
     if (v.type == VALUE_UNDEFINED)
         return jinja_fail_undefined(r, v);
     if (v.type != VALUE_STRING)
         return fallback;
-    if (base != 0 && (base < 2 || base > 36))
-        return fallback;
-    if (parse_int(v.u.s, base, &i) || (parse_float(v.u.s, &d) && to_int64(d, &i)))
-        return value_int(i);
-    return fallback;
+    if ((base == 0 || (base >= 2 && base <= 36)) && parse_int(r, v.u.s, (unsigned)base, &i))
+        return i;
+    return parse_float(v.u.s, &d) && isfinite(d) ? jinja_int_of_double(r, d) : fallback;
 }
 
 struct value filter_float(struct jinja_run *r, struct value v, const struct jinja_call *c)

@@ -1,6 +1,8 @@
 /* "%" formatting and str.format. Contracts in jinja_run.h. */
 #include "chat/jinja_format.h"
 
+#include <math.h>
+
 #include "base/num.h"
 #include "chat/jinja_text.h"
 
@@ -59,14 +61,14 @@ static int star_or_number(struct jinja_run *r, struct percent *p, int max)
 static void put_percent_int(struct jinja_run *r, struct buf *b, struct format_spec *f, struct value v)
 {
     bool integer = f->type == 'x' || f->type == 'X' || f->type == 'o';
-    if (v.type == VALUE_FLOAT && !integer && v.u.d > -9.2e18 && v.u.d < 9.2e18)
-        v = value_int((int64_t)v.u.d);
-    if (!value_is_integral(v)) {
+    if (v.type == VALUE_FLOAT && !integer && isfinite(v.u.d))
+        v = jinja_int_of_double(r, v.u.d);
+    if (!value_is_int(v)) {
         jinja_fail(r, "%%%c format: %s is required, not %s", f->type, integer ? "an integer" : "a real number",
                    value_type_name(v.type));
         return;
     }
-    format_int(r, b, f, value_integral(v));
+    format_int(r, b, f, v);
 }
 
 static void put_percent_text(struct jinja_run *r, struct buf *b, struct format_spec *f, struct value v, bool markup)
@@ -84,8 +86,7 @@ static void put_percent_text(struct jinja_run *r, struct buf *b, struct format_s
     f->type = 's';
     f->sign = 0;
     f->zero = false;
-    format_text(r, b, f, buf_str(&repr));
-    buf_deinit(&repr);
+    format_text(r, b, f, jinja_take(r, &repr).u.s);
 }
 
 static void put_conversion(struct jinja_run *r, struct buf *b, struct format_spec *f, struct value v, bool markup)
@@ -108,8 +109,8 @@ static void put_conversion(struct jinja_run *r, struct buf *b, struct format_spe
         if (v.type == VALUE_STRING && text_count(v.u.s) == 1) {
             f->type = 's';
             put_percent_text(r, b, f, v, markup);
-        } else if (value_is_integral(v))
-            format_int(r, b, f, value_integral(v));
+        } else if (value_is_int(v))
+            format_int(r, b, f, v);
         else
             jinja_fail(r, "%%c requires int or char");
         break;
@@ -284,11 +285,11 @@ static void put_field(struct jinja_run *r, struct buf *b, struct fields *fields,
         v = jinja_take(r, &repr);
     } else if (conversion == 's')
         v = jinja_str(r, v);
-    bool integer = v.type == VALUE_INT || (v.type == VALUE_BOOL && spec.n);
+    bool integer = v.type == VALUE_INT || v.type == VALUE_BIG || (v.type == VALUE_BOOL && spec.n);
     if (integer && f.precision >= 0 && (!f.type || !strchr("eEfFgG%", f.type)))
         jinja_fail(r, "Precision not allowed in integer format specifier");
     else if (integer)
-        format_int(r, b, &f, value_integral(v));
+        format_int(r, b, &f, v);
     else if (v.type == VALUE_FLOAT)
         format_float(r, b, &f, v.u.d);
     else if (v.type == VALUE_STRING || !spec.n)

@@ -24,7 +24,7 @@ struct format_spec {
 int format_number(struct jinja_run *r, struct str s, size_t *at, int max);
 /* Each appends one value to b; a fault for a type letter that does not fit. */
 void format_text(struct jinja_run *r, struct buf *b, const struct format_spec *f, struct str s);
-void format_int(struct jinja_run *r, struct buf *b, const struct format_spec *f, int64_t i);
+void format_int(struct jinja_run *r, struct buf *b, const struct format_spec *f, struct value i);
 void format_float(struct jinja_run *r, struct buf *b, const struct format_spec *f, double d);
 
 #endif

@@ -20,6 +20,14 @@ int format_number(struct jinja_run *r, struct str s, size_t *at, int max)
     return n;
 }
 
+/* Frees an intermediate text; its failure is the rendering's. */
+static void buf_end(struct jinja_run *r, struct buf *b)
+{
+    if (b->failed)
+        jinja_fail_memory(r, b->full);
+    buf_deinit(b);
+}
+
 /* head (sign and prefix) and body, padded to the width; align says where a value of this kind goes. */
 static void put_padded(struct buf *b, const struct format_spec *f, struct str head, struct str body, char align)
 {
@@ -78,43 +86,48 @@ static void put_number(struct jinja_run *r, struct buf *b, const struct format_s
     jinja_buf_init(r, &grouped);
     group_digits(&grouped, body, f->grouping, group);
     put_padded(b, f, head, buf_str(&grouped), '>');
-    buf_deinit(&grouped);
+    buf_end(r, &grouped);
 }
 
-void format_int(struct jinja_run *r, struct buf *b, const struct format_spec *f, int64_t i)
+/* "%c", the character of a code point. */
+static void format_char(struct jinja_run *r, struct buf *b, const struct format_spec *f, struct value v)
 {
-    char     digits[72], head[8];
-    uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
-    unsigned base = f->type == 'x' || f->type == 'X' ? 16 : f->type == 'o' ? 8 : f->type == 'b' ? 2 : 10;
-    size_t   at = sizeof digits;
+    int64_t    i = value_is_integral(v) ? value_integral(v) : -1;
+    struct buf one;
+    if (i < 0 || i > 0x10ffff)
+        jinja_fail(r, "%%c arg not in range(0x110000)");
+    buf_init(&one, 4);
+    text_put(&one, (uint32_t)i);
+    put_padded(b, f, STR(""), buf_str(&one), '<');
+    buf_deinit(&one);
+}
+
+void format_int(struct jinja_run *r, struct buf *b, const struct format_spec *f, struct value v)
+{
+    char       head[8];
+    unsigned   base = f->type == 'x' || f->type == 'X' ? 16 : f->type == 'o' ? 8 : f->type == 'b' ? 2 : 10;
+    struct buf digits;
     if (f->type && strchr("eEfFgG%", f->type)) {
-        format_float(r, b, f, (double)i);
+        if (isinf(value_number(v)))
+            jinja_fail(r, "int too large to convert to float");
+        format_float(r, b, f, value_number(v));
         return;
     }
     if (f->type == 'c') {
-        char       c[4];
-        int        n = i >= 0 && i <= 0x10ffff ? (int)i : -1;
-        struct buf one;
-        buf_init(&one, sizeof c);
-        if (n < 0)
-            jinja_fail(r, "%%c arg not in range(0x110000)");
-        text_put(&one, (uint32_t)n);
-        put_padded(b, f, STR(""), buf_str(&one), '<');
-        buf_deinit(&one);
+        format_char(r, b, f, v);
         return;
     }
     if (f->type && !strchr("diunxXob", f->type)) {
         jinja_fail(r, "Unknown format code '%c' for object of type 'int'", f->type);
         return;
     }
-    do
-        digits[--at] = (f->type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef")[u % base];
-    while (u /= base);
-    struct str sign = sign_of(f, i < 0);
-    bool       prefix = f->alternate && base != 10;
-    snprintf(head, sizeof head, STR_FMT "%s%.1s", STR_ARG(sign), prefix ? "0" : "", prefix ? &f->type : "");
-    struct str body = {digits + at, sizeof digits - at};
-    char       exact[FORMAT_PRECISION_MAX + 80];
+    bool prefix = f->alternate && base != 10;
+    snprintf(head, sizeof head, STR_FMT "%s%.1s", STR_ARG(sign_of(f, value_number(v) < 0)), prefix ? "0" : "",
+             prefix ? &f->type : "");
+    jinja_buf_init(r, &digits);
+    jinja_put_int(r, &digits, v, base, f->type == 'X');
+    struct str body = buf_str(&digits);
+    char       exact[FORMAT_PRECISION_MAX];
     if (f->precision > (int)body.n) { /* "%.5d": at least so many digits */
         int zeros = f->precision - (int)body.n;
         memset(exact, '0', (size_t)zeros);
@@ -122,6 +135,7 @@ void format_int(struct jinja_run *r, struct buf *b, const struct format_spec *f,
         body = (struct str){exact, (size_t)f->precision};
     }
     put_number(r, b, f, str_of(head), body, base == 10 ? 3 : 4);
+    buf_end(r, &digits);
 }
 
 /* The digits of |d|; false: unknown type letter. */
@@ -174,5 +188,5 @@ void format_float(struct jinja_run *r, struct buf *b, const struct format_spec *
         put_number(r, b, f, sign_of(f, signbit(d) && !isnan(d)), buf_str(&digits), 3);
     else
         jinja_fail(r, "Unknown format code '%c' for object of type 'float'", f->type);
-    buf_deinit(&digits);
+    buf_end(r, &digits);
 }

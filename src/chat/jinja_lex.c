@@ -13,6 +13,7 @@
 #include "base/num.h"
 #include "base/utf8.h"
 #include "chat/jinja.h"
+#include "chat/jinja_big.h"
 #include "chat/jinja_text.h"
 
 #define BRACKETS_MAX 512
@@ -290,19 +291,17 @@ static size_t exponent(const struct lexer *l, size_t at)
     return n ? n + 1 + sign : 0;
 }
 
-/* The digits [at, at + n) without underscores, in buf; false when they are too many for a number. */
-static bool plain_digits(const struct lexer *l, size_t at, size_t n, char *out, size_t cap)
+/* The digits [at, at + n) without underscores, NUL-terminated, in the arena. */
+static char *plain_digits(const struct lexer *l, size_t at, size_t n)
 {
+    char  *out = arena_alloc(l->arena, n + 1);
     size_t k = 0;
-    for (size_t i = at; i < at + n; i++) {
-        if (l->s.p[i] == '_')
-            continue;
-        if (k + 1 >= cap)
-            return false;
-        out[k++] = l->s.p[i];
-    }
-    out[k] = '\0';
-    return true;
+    for (size_t i = at; out && i < at + n; i++)
+        if (l->s.p[i] != '_')
+            out[k++] = l->s.p[i];
+    if (out)
+        out[k] = '\0';
+    return out;
 }
 
 static int lex_number(struct lexer *l)
@@ -310,7 +309,6 @@ static int lex_number(struct lexer *l)
     static const char prefixes[] = "bBoOxX";
     size_t            at = l->at, n = digits(l, at, 10), fraction = 0, power;
     bool              after_dot = at > 0 && l->s.p[at - 1] == '.';
-    char              text[400];
     struct token     *t;
     int               rc, base = 10;
     const char       *prefix = l->s.p[at] == '0' && at + 1 < l->s.n ? strchr(prefixes, l->s.p[at + 1]) : NULL;
@@ -334,13 +332,15 @@ static int lex_number(struct lexer *l)
     bool real = fraction || power;
     if ((rc = push(l, real ? TOKEN_FLOAT : TOKEN_INT, l->at, &t)))
         return rc;
-    if (!plain_digits(l, at, n + fraction + power, text, sizeof text))
-        return fault(l, l->at, "a number has too many digits");
+    char *text = plain_digits(l, at, n + fraction + power);
+    if (!text)
+        return error_nomem(l->e, l->name);
     if (real)
         t->d = strtod(text, NULL);
-    for (const char *c = real ? "" : text; *c; c++)
-        if (!num_mul(t->i, base, &t->i) || !num_add(t->i, hex_value(*c), &t->i))
-            return fault(l, l->at, "an integer does not fit in 64 bits");
+    t->text = real ? STR("") : str_of(text);
+    t->i = base;
+    if (!real && (base == 10 ? t->text.n > BIG_DIGITS_MAX : t->text.n > BIG_LIMBS_MAX))
+        return fault(l, l->at, "an integer has too many digits");
     l->at = at + n + fraction + power;
     return 0;
 }

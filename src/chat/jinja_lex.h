@@ -16,10 +16,11 @@
     TOKEN(POW, "**")                                                                                                   \
     TOKEN(EQ, "==")                                                                                                    \
     TOKEN(NE, "!=")                                                                                                    \
-    TOKEN(GE, ">=") TOKEN(LE, "<=") TOKEN(ADD, "+") TOKEN(SUB, "-") TOKEN(DIV, "/") TOKEN(MUL, "*") TOKEN(MOD, "%")    \
-        TOKEN(TILDE, "~") TOKEN(LBRACKET, "[") TOKEN(RBRACKET, "]") TOKEN(LPAREN, "(") TOKEN(RPAREN, ")")              \
-            TOKEN(LBRACE, "{") TOKEN(RBRACE, "}") TOKEN(GT, ">") TOKEN(LT, "<") TOKEN(ASSIGN, "=") TOKEN(DOT, ".")     \
-                TOKEN(COLON, ":") TOKEN(PIPE, "|") TOKEN(COMMA, ",") TOKEN(SEMICOLON, ";")
+    TOKEN(GE, ">=")                                                                                                    \
+    TOKEN(LE, "<=") TOKEN(ADD, "+") TOKEN(SUB, "-") TOKEN(DIV, "/") TOKEN(MUL, "*") TOKEN(MOD, "%") TOKEN(TILDE, "~")  \
+        TOKEN(LBRACKET, "[") TOKEN(RBRACKET, "]") TOKEN(LPAREN, "(") TOKEN(RPAREN, ")") TOKEN(LBRACE, "{")             \
+            TOKEN(RBRACE, "}") TOKEN(GT, ">") TOKEN(LT, "<") TOKEN(ASSIGN, "=") TOKEN(DOT, ".") TOKEN(COLON, ":")      \
+                TOKEN(PIPE, "|") TOKEN(COMMA, ",") TOKEN(SEMICOLON, ";")
 
 enum token_type {
 #define TOKEN(name, spelling) TOKEN_##name,
@@ -43,8 +44,8 @@ enum token_type {
 struct token {
     enum token_type type;
     uint32_t        line, column; /* from 1 */
-    struct str      text;         /* of text, names and strings (escapes resolved) */
-    int64_t         i;
+    struct str      text;         /* of text, names, strings (escapes resolved) and integers (digits alone) */
+    int             i;            /* base of an integer */
     double          d;
 };
 

@@ -13,9 +13,10 @@ extern const struct jinja_row jinja_string_methods[];
     METHOD(center)                                                                                                     \
     METHOD(expandtabs)                                                                                                 \
     METHOD(isalnum)                                                                                                    \
-    METHOD(isalpha) METHOD(isascii) METHOD(isdecimal) METHOD(isdigit) METHOD(isidentifier) METHOD(islower)             \
-        METHOD(isnumeric) METHOD(isprintable) METHOD(isspace) METHOD(istitle) METHOD(isupper) METHOD(ljust)            \
-            METHOD(rjust) METHOD(swapcase) METHOD(title) METHOD(zfill)
+    METHOD(isalpha)                                                                                                    \
+    METHOD(isascii) METHOD(isdecimal) METHOD(isdigit) METHOD(isidentifier) METHOD(islower) METHOD(isnumeric)           \
+        METHOD(isprintable) METHOD(isspace) METHOD(istitle) METHOD(isupper) METHOD(ljust) METHOD(rjust)                \
+            METHOD(swapcase) METHOD(title) METHOD(zfill)
 #define METHOD(name) struct value string_##name(struct jinja_run *r, struct value self, const struct jinja_call *c);
 STRING_LETTERS(METHOD)
 #undef METHOD

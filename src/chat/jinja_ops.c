@@ -1,4 +1,4 @@
-/* Arithmetic as Python does it, on 64-bit integers: overflow is an error. Contracts in jinja_run.h.
+/* Arithmetic as Python does it. Contracts in jinja_run.h.
  *
  * + also joins strings and lists, * also repeats them, % also formats. A markup string joined with a plain one escapes
  * the plain one, as Python's Markup does.
@@ -7,11 +7,6 @@
 
 #include "base/num.h"
 #include "chat/jinja_run.h"
-
-static struct value overflow(struct jinja_run *r)
-{
-    return jinja_fail(r, "an integer does not fit in 64 bits");
-}
 
 /* Quotient and remainder rounded towards minus infinity. */
 static void floor_divide(int64_t a, int64_t b, int64_t *quotient, int64_t *rest)
@@ -24,50 +19,27 @@ static void floor_divide(int64_t a, int64_t b, int64_t *quotient, int64_t *rest)
     }
 }
 
-static struct value integer_power(struct jinja_run *r, int64_t a, int64_t b)
+/* a op b in 64 bits; false when that is not the way. */
+static bool integers(enum token_type op, int64_t a, int64_t b, int64_t *result)
 {
-    int64_t result = 1;
-    if (b < 0)
-        return a ? value_float(pow((double)a, (double)b)) : jinja_fail(r, "0.0 cannot be raised to a negative power");
-    for (; b > 0; b >>= 1) {
-        if (b & 1 && !num_mul(result, a, &result))
-            return overflow(r);
-        if (b > 1 && !num_mul(a, a, &a))
-            return overflow(r);
-    }
-    return value_int(result);
-}
-
-static struct value integers(struct jinja_run *r, enum token_type op, int64_t a, int64_t b)
-{
-    int64_t result = 0, rest;
-    bool    fits = true;
+    int64_t quotient, rest;
     switch (op) {
     case TOKEN_ADD:
-        fits = num_add(a, b, &result);
-        break;
+        return num_add(a, b, result);
     case TOKEN_SUB:
-        fits = num_sub(a, b, &result);
-        break;
+        return num_sub(a, b, result);
     case TOKEN_MUL:
-        fits = num_mul(a, b, &result);
-        break;
-    case TOKEN_POW:
-        return integer_power(r, a, b);
+        return num_mul(a, b, result);
+    case TOKEN_FLOORDIV:
+    case TOKEN_MOD:
+        if (!b || b == -1) /* INT64_MIN / -1 would trap */
+            return false;
+        floor_divide(a, b, &quotient, &rest);
+        *result = op == TOKEN_MOD ? rest : quotient;
+        return true;
     default:
-        if (!b)
-            return jinja_fail(r, op == TOKEN_DIV ? "division by zero" : "integer division or modulo by zero");
-        if (op == TOKEN_DIV)
-            return value_float((double)a / (double)b);
-        if (b == -1) { /* INT64_MIN / -1 would trap */
-            fits = num_sub((int64_t)0, op == TOKEN_MOD ? 0 : a, &result);
-            break;
-        }
-        floor_divide(a, b, &result, &rest);
-        if (op == TOKEN_MOD)
-            result = rest;
+        return false;
     }
-    return fits ? value_int(result) : overflow(r);
 }
 
 static struct value floats(struct jinja_run *r, enum token_type op, double a, double b)
@@ -162,14 +134,20 @@ static bool is_sequence(struct value v)
 
 struct value jinja_arithmetic(struct jinja_run *r, enum token_type op, struct value a, struct value b)
 {
+    int64_t result;
     if (a.type == VALUE_STRING && op == TOKEN_MOD)
         return jinja_percent(r, a, b);
     if (a.type == VALUE_UNDEFINED || b.type == VALUE_UNDEFINED)
         return jinja_fail_undefined(r, a.type == VALUE_UNDEFINED ? a : b);
-    if (value_is_integral(a) && value_is_integral(b))
-        return integers(r, op, value_integral(a), value_integral(b));
-    if (value_is_number(a) && value_is_number(b))
+    if (value_is_integral(a) && value_is_integral(b) && integers(op, value_integral(a), value_integral(b), &result))
+        return value_int(result);
+    if (value_is_int(a) && value_is_int(b))
+        return jinja_big_arithmetic(r, op, a, b);
+    if (value_is_number(a) && value_is_number(b)) {
+        if ((a.type == VALUE_BIG && isinf(value_number(a))) || (b.type == VALUE_BIG && isinf(value_number(b))))
+            return jinja_fail(r, "int too large to convert to float");
         return floats(r, op, value_number(a), value_number(b));
+    }
     if (op == TOKEN_ADD && a.type == VALUE_STRING && b.type == VALUE_STRING)
         return join_strings(r, a, b);
     if (op == TOKEN_ADD && a.type == b.type && is_sequence(a))

@@ -25,7 +25,8 @@ struct parser {
     const char         *open_tag; /* of the innermost open statement, for messages */
 };
 
-int parse_fault(struct parser *p, const struct token *at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int  parse_fault(struct parser *p, const struct token *at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void parse_fault_memory(struct parser *p);
 struct node *parse_node(struct parser *p, enum node_kind kind, const struct token *at);
 /* A node with the operands a and b. */
 struct node *parse_pair(struct parser *p, enum node_kind kind, const struct token *at, struct node *a, struct node *b);

@@ -1,6 +1,7 @@
 /* Expressions: operands. A literal, name, or expression in brackets, then signs before it and postfixes, filters and
  * tests behind it. Contracts in jinja_parse.h.
  */
+#include "chat/jinja_big.h"
 #include "chat/jinja_parse.h"
 #include "chat/jinja_rows.h"
 
@@ -75,8 +76,19 @@ static struct node *parse_number(struct parser *p)
 {
     const struct token *at = p->t++;
     struct node        *n = parse_node(p, NODE_CONST, at);
-    if (n)
-        n->value = at->type == TOKEN_INT ? value_int(at->i) : value_float(at->d);
+    int64_t             i;
+    if (!n)
+        return NULL;
+    n->value = value_float(at->d);
+    if (at->type != TOKEN_INT)
+        return n;
+    struct big *big = big_parse(&p->j->arena, at->text, (unsigned)at->i);
+    if (!big)
+        parse_fault_memory(p);
+    else if (big_fits(big, &i))
+        n->value = value_int(i);
+    else
+        n->value = (struct value){.type = VALUE_BIG, .u.big = big};
     return n;
 }
 

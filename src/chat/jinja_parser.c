@@ -25,11 +25,16 @@ int parse_fault(struct parser *p, const struct token *at, const char *fmt, ...)
     return p->status;
 }
 
+void parse_fault_memory(struct parser *p)
+{
+    stop(p, error_nomem(p->e, p->j->name));
+}
+
 void *parse_alloc(struct parser *p, size_t size)
 {
     void *v = p->status ? NULL : arena_calloc(&p->j->arena, 1, size);
     if (!v && !p->status)
-        stop(p, error_nomem(p->e, p->j->name));
+        parse_fault_memory(p);
     return v;
 }
 

@@ -134,6 +134,10 @@ void jinja_put_repr(struct jinja_run *r, struct buf *b, struct value v)
     case VALUE_INT:
         buf_printf(b, "%lld", (long long)v.u.i);
         break;
+    case VALUE_BIG:
+        buf_puts(b, value_number(v) < 0 ? "-" : "");
+        jinja_put_int(r, b, v, 10, false);
+        break;
     case VALUE_FLOAT:
         jinja_put_float(b, v.u.d);
         break;
@@ -221,10 +225,10 @@ static void put_json_str(struct jinja_run *r, struct buf *b, struct str s, bool 
     buf_putc(b, '"');
 }
 
-static void put_json_scalar(struct buf *b, struct value v)
+static void put_json_scalar(struct jinja_run *r, struct buf *b, struct value v)
 {
-    if (v.type == VALUE_INT)
-        buf_printf(b, "%lld", (long long)v.u.i);
+    if (v.type == VALUE_INT || v.type == VALUE_BIG)
+        jinja_put_repr(r, b, v);
     else if (v.type == VALUE_FLOAT && !isfinite(v.u.d))
         buf_puts(b, isnan(v.u.d) ? "NaN" : v.u.d < 0 ? "-Infinity" : "Infinity");
     else if (v.type == VALUE_FLOAT)
@@ -293,7 +297,7 @@ static void put_json_dict(struct jinja_run *r, struct buf *b, const struct dict 
             put_json_str(r, b, key.u.s, style->ascii);
         else if (key.type == VALUE_NONE || value_is_number(key)) {
             buf_putc(b, '"');
-            put_json_scalar(b, key);
+            put_json_scalar(r, b, key);
             buf_putc(b, '"');
         } else
             jinja_fail(r, "keys must be str, int, float, bool or None, not %s", value_type_name(key.type));
@@ -313,8 +317,9 @@ static void put_json(struct jinja_run *r, struct buf *b, struct value v, const s
     case VALUE_NONE:
     case VALUE_BOOL:
     case VALUE_INT:
+    case VALUE_BIG:
     case VALUE_FLOAT:
-        put_json_scalar(b, v);
+        put_json_scalar(r, b, v);
         break;
     case VALUE_STRING:
         put_json_str(r, b, v.u.s, style->ascii);

@@ -107,6 +107,15 @@ struct builder {
 bool         builder_add(struct jinja_run *r, struct builder *b, struct value v);
 struct list *builder_list(struct jinja_run *r, struct builder *b); /* never NULL without a fault */
 
+/* --- integers (jinja_int.c) -------------------------------------------------------------------------------------- */
+/* a op b for integers of any size; what fits in 64 bits is a VALUE_INT. */
+struct value jinja_big_arithmetic(struct jinja_run *r, enum token_type op, struct value a, struct value b);
+struct value jinja_int_of_double(struct jinja_run *r, double d); /* towards zero; d is finite */
+/* Every character is a digit of the base. */
+struct value jinja_int_parse(struct jinja_run *r, struct str digits, unsigned base, bool negative);
+/* Appends the digits of the magnitude of an integer. */
+void jinja_put_int(struct jinja_run *r, struct buf *b, struct value v, unsigned base, bool upper);
+
 /* --- text of values (jinja_print.c) ------------------------------------------------------------------------------ */
 void         jinja_put_str(struct jinja_run *r, struct buf *b, struct value v);  /* str(v) */
 void         jinja_put_repr(struct jinja_run *r, struct buf *b, struct value v); /* repr(v) */

@@ -124,13 +124,6 @@ static enum text_case pick_swapped(uint32_t cp, bool inside)
     return text_is_upper(cp) ? TEXT_LOWER : TEXT_UPPER;
 }
 
-static enum text_case pick_lower(uint32_t cp, bool inside)
-{
-    (void)cp;
-    (void)inside;
-    return TEXT_LOWER;
-}
-
 struct value string_title(struct jinja_run *r, struct value self, const struct jinja_call *c)
 {
     (void)c;
@@ -143,12 +136,20 @@ struct value string_swapcase(struct jinja_run *r, struct value self, const struc
     return map_case(r, self, pick_swapped);
 }
 
-/* Lower case, and the sharp s as ss: what folding does to letters in use. */
 struct value string_casefold(struct jinja_run *r, struct value self, const struct jinja_call *c)
 {
-    struct value v = map_case(r, self, pick_lower);
+    struct buf b;
+    uint32_t   cp;
     (void)c;
-    return r->status ? v : jinja_replace(r, v.u.s, STR("\xc3\x9f"), STR("ss"), -1);
+    jinja_spend(r, self.u.s.n / 8);
+    jinja_buf_init(r, &b);
+    for (size_t i = 0; i < self.u.s.n;) {
+        i += text_next(self.u.s, i, &cp);
+        text_put_folded(&b, cp);
+    }
+    struct value v = jinja_take(r, &b);
+    v.markup = self.markup;
+    return v;
 }
 
 /* --- padding ----------------------------------------------------------------------------------------------------- */

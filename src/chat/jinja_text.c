@@ -79,28 +79,53 @@ bool text_is_decimal(uint32_t cp)
     return category(cp) == UTF8PROC_CATEGORY_ND;
 }
 
-/* Also the superscripts and circled digits of the common blocks, which are of category No. */
+unsigned text_decimal(uint32_t cp)
+{
+    uint32_t first = cp; /* a script's digits follow each other from its zero, sets of them too */
+    while (first > 0 && text_is_decimal(first - 1))
+        first--;
+    return (cp - first) % 10;
+}
+
+enum letter_kind { LOWER, UPPER, DIGIT, NUMERIC };
+
+/* Whether cp is of a kind though its general category does not say so. */
+static bool is_listed(enum letter_kind kind, uint32_t cp)
+{
+    static const struct {
+        enum letter_kind kind;
+        uint32_t         first, last;
+    } rows[] = {
+#define LETTERS(kind, first, last) {kind, first, last},
+#include "chat/letters.def"
+#undef LETTERS
+    };
+    for (size_t i = 0; cp >= 0x80 && i < ARRAY_LEN(rows); i++)
+        if (rows[i].kind == kind && cp >= rows[i].first && cp <= rows[i].last)
+            return true;
+    return false;
+}
+
 bool text_is_digit(uint32_t cp)
 {
-    return text_is_decimal(cp) || cp == 0xb2 || cp == 0xb3 || cp == 0xb9 || cp == 0x2070 ||
-           (cp >= 0x2074 && cp <= 0x2079) || (cp >= 0x2080 && cp <= 0x2089) || (cp >= 0x2460 && cp <= 0x2468) ||
-           (cp >= 0x2474 && cp <= 0x247c) || (cp >= 0x2488 && cp <= 0x2490) || cp == 0x24ea;
+    return text_is_decimal(cp) || is_listed(DIGIT, cp);
 }
 
 bool text_is_numeric(uint32_t cp)
 {
     utf8proc_category_t c = category(cp);
-    return c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_NO;
+    return c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_NO ||
+           is_listed(NUMERIC, cp);
 }
 
 bool text_is_upper(uint32_t cp)
 {
-    return category(cp) == UTF8PROC_CATEGORY_LU;
+    return category(cp) == UTF8PROC_CATEGORY_LU || is_listed(UPPER, cp);
 }
 
 bool text_is_lower(uint32_t cp)
 {
-    return category(cp) == UTF8PROC_CATEGORY_LL || cp == 0xaa || cp == 0xba;
+    return category(cp) == UTF8PROC_CATEGORY_LL || is_listed(LOWER, cp);
 }
 
 bool text_is_title(uint32_t cp)
@@ -186,6 +211,15 @@ void text_put(struct buf *b, uint32_t cp)
 {
     char c[4];
     buf_put(b, c, (size_t)utf8_encode(cp, c));
+}
+
+void text_put_folded(struct buf *b, uint32_t cp)
+{
+    utf8proc_int32_t folded[8];
+    int              last = 0;
+    utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)cp, folded, 8, UTF8PROC_CASEFOLD, &last);
+    for (utf8proc_ssize_t i = 0; i < MIN(n, 8); i++)
+        text_put(b, (uint32_t)folded[i]);
 }
 
 void text_put_case(struct buf *b, uint32_t cp, enum text_case to)

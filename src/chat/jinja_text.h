@@ -16,20 +16,22 @@ size_t     text_count(struct str s);                         /* code points */
 size_t     text_offset(struct str s, size_t i);              /* byte offset of code point i; s.n when beyond */
 struct str text_slice(struct str s, size_t from, size_t to); /* bytes [from, to) */
 
-bool text_is_space(uint32_t cp);   /* str.isspace, regex \s */
-bool text_is_alpha(uint32_t cp);   /* str.isalpha */
-bool text_is_decimal(uint32_t cp); /* str.isdecimal */
-bool text_is_digit(uint32_t cp);   /* str.isdigit */
-bool text_is_numeric(uint32_t cp); /* str.isnumeric */
-bool text_is_upper(uint32_t cp);
-bool text_is_lower(uint32_t cp);
-bool text_is_title(uint32_t cp);
-bool text_is_printable(uint32_t cp); /* repr shows it as it is */
-bool text_is_name(uint32_t cp, bool first);
+bool     text_is_space(uint32_t cp);   /* str.isspace, regex \s */
+bool     text_is_alpha(uint32_t cp);   /* str.isalpha */
+bool     text_is_decimal(uint32_t cp); /* str.isdecimal */
+unsigned text_decimal(uint32_t cp);    /* the digit that a decimal one means */
+bool     text_is_digit(uint32_t cp);   /* str.isdigit */
+bool     text_is_numeric(uint32_t cp); /* str.isnumeric */
+bool     text_is_upper(uint32_t cp);
+bool     text_is_lower(uint32_t cp);
+bool     text_is_title(uint32_t cp);
+bool     text_is_printable(uint32_t cp); /* repr shows it as it is */
+bool     text_is_name(uint32_t cp, bool first);
 
 enum text_case { TEXT_UPPER, TEXT_LOWER, TEXT_TITLE };
 /* Appends the full mapping of cp, which may be several characters. */
 void text_put_case(struct buf *b, uint32_t cp, enum text_case to);
+void text_put_folded(struct buf *b, uint32_t cp); /* str.casefold */
 void text_put(struct buf *b, uint32_t cp);
 
 enum text_side { TEXT_LEFT = 1, TEXT_RIGHT = 2, TEXT_BOTH = 3 };

@@ -17,7 +17,8 @@ enum value_type {
     VALUE_UNDEFINED, /* u.undefined */
     VALUE_NONE,
     VALUE_BOOL,      /* u.b */
-    VALUE_INT,       /* u.i; Python's are unbounded, ours are 64 bits and overflow is an error */
+    VALUE_INT,       /* u.i */
+    VALUE_BIG,       /* u.big: an integer that does not fit in 64 bits */
     VALUE_FLOAT,     /* u.d */
     VALUE_STRING,    /* u.s; markup: already escaped HTML (Markup) */
     VALUE_LIST,      /* u.list */
@@ -43,6 +44,7 @@ struct value {
         bool               b;
         int64_t            i;
         double             d;
+        struct big        *big;
         struct str         s;
         struct undefined  *undefined;
         struct list       *list;
@@ -153,9 +155,12 @@ const char *value_owner_name(uint8_t type);
 bool value_truth(struct value v);
 /* Booleans count as integers, as in Python. */
 bool    value_is_number(struct value v);
-bool    value_is_integral(struct value v);
-int64_t value_integral(struct value v); /* of a boolean or integer */
-double  value_number(struct value v);   /* of a boolean, integer or float */
+bool    value_is_int(struct value v);      /* of any size */
+bool    value_is_integral(struct value v); /* fits in 64 bits */
+int64_t value_integral(struct value v);    /* of such a one */
+double  value_number(struct value v);      /* of a boolean, integer or float; infinite when too large */
+/* -1, 0, 1 by the exact values of two numbers; 2 when one of them is not a number. */
+int value_order_numbers(struct value a, struct value b);
 /* Strings compare equal whether markup or not. Only for scalars and strings; containers go through jinja_equal. */
 bool value_same_scalar(struct value a, struct value b);
 /* Item i of a range. */
