@@ -1,5 +1,6 @@
-/* a.b, a[b], slices, and iterating. Contracts in jinja_run.h. */
+/* a.b, a[b], and iterating. Contracts in jinja_run.h. */
 #include "base/num.h"
+#include "chat/jinja_methods.h"
 #include "chat/jinja_run.h"
 #include "chat/jinja_text.h"
 
@@ -37,7 +38,7 @@ static struct value macro_attribute(struct jinja_run *r, const struct macro *m, 
 {
     struct builder names = {0};
     if (str_is(name, "name"))
-        return value_str(m->node->kind == NODE_MACRO ? m->node->name : STR("caller"));
+        return m->node->kind == NODE_MACRO ? value_str(m->node->name) : value_none();
     if (str_is(name, "caller"))
         return value_bool(m->node->uses & USES_CALLER);
     if (str_is(name, "catch_varargs"))
@@ -59,6 +60,18 @@ static struct value self_attribute(struct jinja_run *r, struct str name)
     return (struct value){.type = VALUE_ABSENT};
 }
 
+/* dict.fromkeys */
+static struct value function_attribute(struct jinja_run *r, const struct function *f, struct str name)
+{
+    static const struct jinja_row fromkeys = {"fromkeys", "/iterable value?", jinja_dict_fromkeys, false};
+    struct function              *method;
+    if (f->self.type != VALUE_ABSENT || strcmp(f->row->name, "dict") != 0 || !str_is(name, fromkeys.name) ||
+        !(method = jinja_alloc(r, sizeof *method)))
+        return (struct value){.type = VALUE_ABSENT};
+    *method = (struct function){.row = &fromkeys};
+    return (struct value){.type = VALUE_FUNCTION, .u.function = method};
+}
+
 /* What an object has besides methods; absent when there is nothing of that name. */
 static struct value own_attribute(struct jinja_run *r, struct value object, struct str name)
 {
@@ -76,13 +89,25 @@ static struct value own_attribute(struct jinja_run *r, struct value object, stru
     case VALUE_CYCLER:
         if (str_is(name, "current"))
             return object.u.cycler->items->v[object.u.cycler->at];
+        if (str_is(name, "items"))
+            return value_tuple(object.u.cycler->items);
+        if (str_is(name, "pos"))
+            return value_int((int64_t)object.u.cycler->at);
         break;
+    case VALUE_JOINER:
+        if (str_is(name, "sep"))
+            return object.u.joiner->separator;
+        if (str_is(name, "used"))
+            return value_bool(object.u.joiner->used);
+        break;
+    case VALUE_FUNCTION:
+        return function_attribute(r, object.u.function, name);
     case VALUE_TUPLE:
-        if (object.u.list->group && (str_is(name, "grouper") || str_is(name, "list")))
+        if (object.u.list->kind == LIST_GROUP && (str_is(name, "grouper") || str_is(name, "list")))
             return object.u.list->v[name.p[0] == 'l'];
         break;
     default:
-        break;
+        return jinja_number_attribute(object, name);
     }
     return (struct value){.type = VALUE_ABSENT};
 }
@@ -92,7 +117,9 @@ static struct value get_attribute(struct jinja_run *r, struct value object, stru
 {
     struct value            v = own_attribute(r, object, name);
     const struct jinja_row *row = v.type == VALUE_ABSENT ? jinja_method_row(object.type, name) : NULL;
-    if (!row)
+    if (!row && object.type == VALUE_STRING && object.markup)
+        row = jinja_find_row(jinja_markup_methods, name);
+    if (!row || v.type != VALUE_ABSENT)
         return v;
     if (!row->fn) {
         struct buf b;
@@ -132,6 +159,12 @@ static struct value indexed(struct jinja_run *r, struct value object, int64_t i)
     switch (object.type) {
     case VALUE_STRING:
         return jinja_spend(r, object.u.s.n / 4) ? string_item(object, i) : value_none();
+    case VALUE_BYTES:
+        n = (int64_t)object.u.s.n;
+        i += i < 0 ? n : 0;
+        if (i >= 0 && i < n)
+            return value_int((unsigned char)object.u.s.p[i]);
+        break;
     case VALUE_LIST:
     case VALUE_TUPLE:
         n = (int64_t)object.u.list->n;
@@ -218,24 +251,7 @@ struct value jinja_path(struct jinja_run *r, struct value object, struct value p
     return object;
 }
 
-/* --- slices ------------------------------------------------------------------------------------------------------ */
-
-/* A bound of a slice over n items, clamped to [lo, hi]. */
-static int64_t bound(struct jinja_run *r, struct value v, int64_t n, int64_t fallback, int64_t lo, int64_t hi)
-{
-    if (v.type == VALUE_NONE || v.type == VALUE_ABSENT)
-        return fallback;
-    if (v.type == VALUE_BIG)
-        v = value_int(value_number(v) < 0 ? INT64_MIN / 2 : INT64_MAX / 2);
-    if (!value_is_integral(v)) {
-        jinja_fail_type(r, "slice indices must be integers or None", v);
-        return 0;
-    }
-    int64_t i = value_integral(v);
-    if (i < 0)
-        i += n;
-    return MIN(MAX(i, lo), hi);
-}
+/* --- iterating --------------------------------------------------------------------------------------------------- */
 
 /* Code points of s as a list of one-character strings. */
 static struct list *characters(struct jinja_run *r, struct value s)
@@ -251,72 +267,6 @@ static struct list *characters(struct jinja_run *r, struct value s)
     return list;
 }
 
-static struct value slice_string(struct jinja_run *r, struct value s, int64_t from, int64_t step, int64_t n)
-{
-    struct buf b;
-    if (!jinja_spend(r, s.u.s.n / 4))
-        return value_none();
-    if (step == 1) {
-        size_t start = text_offset(s.u.s, (size_t)from);
-        size_t len = text_offset(text_slice(s.u.s, start, s.u.s.n), (size_t)n);
-        return value_markup(text_slice(s.u.s, start, start + len), s.markup);
-    }
-    struct list *chars = characters(r, s);
-    jinja_buf_init(r, &b);
-    for (int64_t i = 0; chars && i < n; i++)
-        buf_put(&b, chars->v[from + i * step].u.s.p, chars->v[from + i * step].u.s.n);
-    struct value v = jinja_take(r, &b);
-    v.markup = s.markup;
-    return v;
-}
-
-struct value jinja_slice(struct jinja_run *r, struct value object, struct value from, struct value to,
-                         struct value step)
-{
-    int64_t n, by = step.type == VALUE_NONE || step.type == VALUE_ABSENT ? 1 : 0, start, stop;
-    size_t  length;
-    if (object.type == VALUE_UNDEFINED)
-        return jinja_fail_undefined(r, object);
-    if (object.type == VALUE_DICT)
-        return jinja_fail(r, "unhashable type: 'slice'");
-    if (object.type != VALUE_STRING && object.type != VALUE_LIST && object.type != VALUE_TUPLE &&
-        object.type != VALUE_RANGE)
-        return jinja_fail(r, "'%s' object is not subscriptable", value_type_name(object.type));
-    if (step.type == VALUE_BIG)
-        step = value_int(value_number(step) < 0 ? -INT32_MAX : INT32_MAX);
-    if (!by && value_is_integral(step))
-        by = MIN(MAX(value_integral(step), -INT32_MAX), INT32_MAX);
-    if (!by)
-        return jinja_fail(r, "slice step cannot be zero");
-    jinja_length(object, &length);
-    n = (int64_t)length;
-    start = by > 0 ? bound(r, from, n, 0, 0, n) : bound(r, from, n, n - 1, -1, n - 1);
-    stop = by > 0 ? bound(r, to, n, n, 0, n) : bound(r, to, n, -1, -1, n - 1);
-    n = by > 0 ? (stop > start ? (stop - start - 1) / by + 1 : 0) : (start > stop ? (start - stop - 1) / -by + 1 : 0);
-    if (r->status)
-        return value_none();
-    if (object.type == VALUE_STRING)
-        return slice_string(r, object, n ? start : 0, by, n);
-    if (object.type == VALUE_RANGE) {
-        struct range *g = jinja_alloc(r, sizeof *g);
-        if (!g)
-            return value_none();
-        const struct range *of = object.u.range;
-        *g = (struct range){of->start + start * of->step, of->start + stop * of->step, by * of->step, n};
-        return (struct value){.type = VALUE_RANGE, .u.range = g};
-    }
-    struct list *list = by == 1 ? jinja_alloc(r, sizeof *list) : jinja_list(r, (size_t)n);
-    if (!list)
-        return value_none();
-    if (by == 1)
-        *list = (struct list){.n = (size_t)n, .v = n ? object.u.list->v + start : NULL}; /* lists never change */
-    for (int64_t i = 0; by != 1 && i < n; i++)
-        list->v[i] = object.u.list->v[start + i * by];
-    return object.type == VALUE_LIST ? value_list(list) : value_tuple(list);
-}
-
-/* --- iterating --------------------------------------------------------------------------------------------------- */
-
 bool jinja_length(struct value v, size_t *n)
 {
     switch (v.type) {
@@ -325,6 +275,9 @@ bool jinja_length(struct value v, size_t *n)
         return true;
     case VALUE_STRING:
         *n = text_count(v.u.s);
+        return true;
+    case VALUE_BYTES:
+        *n = v.u.s.n;
         return true;
     case VALUE_LIST:
     case VALUE_TUPLE:
@@ -369,6 +322,8 @@ struct list *jinja_items(struct jinja_run *r, struct value v)
         return jinja_list(r, 0);
     case VALUE_STRING:
         return jinja_spend(r, v.u.s.n / 8) ? characters(r, v) : NULL;
+    case VALUE_BYTES:
+        return jinja_byte_list(r, v.u.s);
     case VALUE_LIST:
     case VALUE_TUPLE:
     case VALUE_VIEW:

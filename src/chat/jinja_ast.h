@@ -19,7 +19,7 @@ enum node_kind {
     NODE_NOT,       /* a */
     NODE_NEGATE,    /* a */
     NODE_PLUS,      /* a */
-    NODE_BINARY,    /* a op b; op: enum token_type of the arithmetic operator */
+    NODE_BINARY,    /* a op b; op: enum token_type of the arithmetic operator; constant; folded */
     NODE_AND,       /* a, b */
     NODE_OR,        /* a, b */
     NODE_CONCAT,    /* first: operands of ~ */
@@ -75,7 +75,9 @@ struct node {
     uint8_t      op;
     uint8_t      uses;
     bool         recursive, scoped;
-    bool         hidden; /* a name that cannot mean a variable of the caller, see jinja_names.c */
+    bool         constant; /* a NODE_BINARY of constants */
+    bool         folded;   /* a power of a constant and a variable, see jinja_fold.c */
+    bool         hidden;   /* a name that cannot mean a variable of the caller, see jinja_names.c */
     uint32_t     line, column;
     struct node *next;
     struct node *a, *b, *test, *first, *target, *body, *otherwise;

@@ -32,6 +32,17 @@ struct value jinja_fail_undefined(struct jinja_run *r, struct value v)
     return jinja_fail(r, "'%s' has no attribute '" STR_FMT "'", value_owner_name(u->owner), STR_ARG(name));
 }
 
+bool jinja_private_name(struct value name)
+{
+    return name.type == VALUE_STRING && name.u.s.n && name.u.s.p[0] == '_';
+}
+
+struct value jinja_fail_private(struct jinja_run *r, struct value name)
+{
+    return jinja_fail(r, "a namespace cannot hold the name '" STR_FMT "', which begins with an underscore",
+                      STR_ARG(name.u.s));
+}
+
 /* --- strings and lists ------------------------------------------------------------------------------------------- */
 
 void jinja_buf_init(struct jinja_run *r, struct buf *b)
@@ -143,6 +154,7 @@ static bool hash(struct jinja_run *r, struct value key, uint64_t *out)
     }
     switch (key.type) {
     case VALUE_STRING:
+    case VALUE_BYTES:
         for (size_t i = 0; i < key.u.s.n; i++)
             h = (h ^ (unsigned char)key.u.s.p[i]) * 0x100000001b3u;
         *out = mix(2, h);

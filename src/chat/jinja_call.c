@@ -28,10 +28,14 @@ static int param_index(const char *params, struct str wanted)
 /* Fills c->arg from c->args as Python binds a call. */
 static bool bind_params(struct jinja_run *r, struct jinja_call *c)
 {
-    const char *params = c->row->params;
+    const char *params = c->row->params + (*c->row->params == '/');
     struct str  name;
     bool        optional;
     size_t      n = 0;
+    if (params != c->row->params && c->args->n_keywords) {
+        jinja_fail(r, "%s() takes no keyword arguments", c->row->name);
+        return false;
+    }
     for (size_t i = 0; i < c->args->n_keywords; i++) {
         const struct jinja_keyword *k = &c->args->keywords[i];
         int                         at = param_index(params, k->name);

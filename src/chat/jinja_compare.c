@@ -25,6 +25,17 @@ static bool equal_dicts(struct jinja_run *r, const struct dict *a, const struct 
     return true;
 }
 
+/* As sets: neither holds an item twice. Views of values are never equal. */
+static bool equal_views(struct jinja_run *r, struct value a, struct value b)
+{
+    if (a.u.list->n != b.u.list->n || a.u.list->kind == LIST_VALUES || b.u.list->kind == LIST_VALUES)
+        return false;
+    for (size_t i = 0; i < a.u.list->n && !r->status; i++)
+        if (!jinja_contains(r, b, a.u.list->v[i]))
+            return false;
+    return true;
+}
+
 bool jinja_equal(struct jinja_run *r, struct value a, struct value b)
 {
     bool yes;
@@ -42,6 +53,12 @@ bool jinja_equal(struct jinja_run *r, struct value a, struct value b)
         break;
     case VALUE_DICT:
         yes = equal_dicts(r, a.u.dict, b.u.dict);
+        break;
+    case VALUE_BYTES:
+        yes = str_eq(a.u.s, b.u.s);
+        break;
+    case VALUE_VIEW:
+        yes = a.u.list == b.u.list || equal_views(r, a, b);
         break;
     case VALUE_RANGE:
         yes = a.u.range->n == b.u.range->n &&
@@ -85,7 +102,7 @@ int jinja_order(struct jinja_run *r, struct value a, struct value b, const char 
         return 0;
     if (value_is_number(a) && value_is_number(b))
         c = value_order_numbers(a, b) % 2; /* nothing comes before or behind not a number */
-    else if (a.type == VALUE_STRING && b.type == VALUE_STRING)
+    else if (a.type == b.type && (a.type == VALUE_STRING || a.type == VALUE_BYTES))
         c = jinja_spend(r, MIN(a.u.s.n, b.u.s.n) / 64) ? order_text(a.u.s, b.u.s) : 0;
     else if (a.type == b.type && (a.type == VALUE_LIST || a.type == VALUE_TUPLE))
         c = order_items(r, a.u.list, b.u.list, op);
@@ -120,6 +137,7 @@ bool jinja_contains(struct jinja_run *r, struct value container, struct value it
     case VALUE_VIEW:
     case VALUE_RANGE:
     case VALUE_ITERATOR:
+    case VALUE_BYTES:
         if (!(items = jinja_items(r, container)))
             return false;
         for (size_t i = 0; i < items->n && jinja_spend(r, 1); i++)

@@ -1,4 +1,6 @@
 /* Expressions: one function per kind of node, dispatched by jinja_eval. Contracts in jinja_run.h. */
+#include <math.h>
+
 #include "chat/jinja_run.h"
 
 static struct value eval_items(struct jinja_run *r, struct scope *s, const struct node *n)
@@ -63,10 +65,19 @@ static struct value eval_compare(struct jinja_run *r, struct scope *s, const str
     return value_bool(true);
 }
 
+static bool is_negative(struct value v)
+{
+    return v.type == VALUE_FLOAT ? signbit(v.u.d) && !isnan(v.u.d) : value_is_int(v) && value_number(v) < 0;
+}
+
 static struct value eval_binary(struct jinja_run *r, struct scope *s, const struct node *n)
 {
     struct value a = jinja_eval(r, s, n->a), b = r->status ? value_none() : jinja_eval(r, s, n->b);
-    return r->status ? value_none() : jinja_arithmetic(r, (enum token_type)n->op, a, b);
+    if (r->status)
+        return value_none();
+    if (n->folded && is_negative(a))
+        return eval_sign(r, jinja_arithmetic(r, TOKEN_POW, eval_sign(r, a, true), b), true);
+    return jinja_arithmetic(r, (enum token_type)n->op, a, b);
 }
 
 static struct value eval_choice(struct jinja_run *r, struct scope *s, const struct node *n)

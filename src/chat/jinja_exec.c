@@ -31,6 +31,8 @@ static void assign_attribute(struct jinja_run *r, struct scope *s, const struct 
         return;
     if (object.type != VALUE_NAMESPACE)
         jinja_fail(r, "cannot assign attribute on non-namespace object");
+    else if (jinja_private_name(value_str(target->name)))
+        jinja_fail_private(r, value_str(target->name));
     else
         jinja_dict_set(r, object.u.dict, value_str(target->name), v);
 }
@@ -163,6 +165,8 @@ static enum flow exec_captured(struct jinja_run *r, struct scope *s, const struc
     v = filter(r, n->kind == NODE_SET_BLOCK ? s : inner, n->a, v);
     if (n->kind == NODE_SET_BLOCK)
         assign(r, s, n->target, v);
+    else if (v.type != VALUE_STRING) /* Python joins what a template gives out, and a filter block's result as it is */
+        jinja_fail_type(r, "the filters of a block must give a string", v);
     else
         output(r, v);
     return flow;

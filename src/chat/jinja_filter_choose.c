@@ -63,7 +63,7 @@ struct value filter_map(struct jinja_run *r, struct value v, const struct jinja_
     struct str              name = jinja_arg_str(r, args->v[0], STR(""));
     const struct jinja_row *row = jinja_filter_row(name);
     struct jinja_args       rest = rest_of(args, 1);
-    if (!row)
+    if (!row && items->n)
         return jinja_fail(r, "No filter named '" STR_FMT "'.", STR_ARG(name));
     list = jinja_list(r, items->n);
     for (size_t i = 0; list && i < list->n && !r->status; i++)
@@ -86,7 +86,7 @@ static struct value choose(struct jinja_run *r, struct value v, const struct jin
     struct jinja_args rest = rest_of(args, args->n > at ? at + 1 : at);
     if (args->n > at) {
         struct str name = jinja_arg_str(r, args->v[at], STR(""));
-        if (!(row = jinja_test_row(name)))
+        if (!(row = jinja_test_row(name)) && items->n)
             return jinja_fail(r, "No test named '" STR_FMT "'.", STR_ARG(name));
     }
     for (size_t i = 0; i < items->n && jinja_spend(r, 1); i++) {

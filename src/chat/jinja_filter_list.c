@@ -74,9 +74,7 @@ struct value filter_random(struct jinja_run *r, struct value v, const struct jin
     (void)c;
     if (!items || !items->n)
         return none_left(r, "No random item, sequence was empty.");
-    uint64_t x = ((uint64_t)r->now + 0x9e3779b97f4a7c15u * ++r->picks);
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    return items->v[(x ^ x >> 31) % items->n];
+    return items->v[jinja_random(r) % items->n];
 }
 
 static int order_first(struct jinja_run *r, const struct value *a, const struct value *b, void *ctx)
@@ -234,7 +232,7 @@ struct value filter_groupby(struct jinja_run *r, struct value v, const struct ji
         struct value key = fold ? jinja_path(r, members.list->v[0], c->arg[0], c->arg[1]) : pairs[2 * i];
         struct list *group = jinja_pair(r, key, value_list(members.list));
         if (group) {
-            group->group = true;
+            group->kind = LIST_GROUP;
             builder_add(r, &groups, value_tuple(group));
         }
         members = (struct builder){0};
@@ -301,11 +299,13 @@ struct value filter_batch(struct jinja_run *r, struct value v, const struct jinj
     struct builder lists = {0};
     if (!items || r->status)
         return value_none();
-    if (n < 1)
-        return jinja_fail(r, "batch needs a positive count");
-    for (size_t at = 0; at < items->n && !r->status; at += MIN((size_t)n, items->n - at)) {
-        size_t end = at + MIN((size_t)n, items->n - at);
-        builder_add(r, &lists, part(r, items, at, end, given(c->arg[1]) ? (size_t)n - (end - at) : 0, c->arg[1]));
+    if (n == 0 && items->n) /* what Python's loop gives: an empty list, then all */
+        builder_add(r, &lists, value_list(jinja_list(r, 0)));
+    size_t each = n > 0 && (uint64_t)n < items->n ? (size_t)n : MAX(items->n, 1);
+    for (size_t at = 0; at < items->n && !r->status; at += each) {
+        size_t  end = MIN(at + each, items->n);
+        int64_t missing = given(c->arg[1]) ? MAX(n - (int64_t)(end - at), 0) : 0;
+        builder_add(r, &lists, part(r, items, at, end, (size_t)missing, c->arg[1]));
     }
     return value_list(builder_list(r, &lists));
 }
@@ -318,8 +318,10 @@ struct value filter_slice(struct jinja_run *r, struct value v, const struct jinj
     struct builder lists = {0};
     if (!items || r->status)
         return value_none();
-    if (n < 1)
-        return jinja_fail(r, "slice needs a positive count");
+    if (n == 0)
+        return jinja_fail(r, "integer division or modulo by zero");
+    if (n < 0)
+        return value_list(jinja_list(r, 0));
     size_t each = items->n / (size_t)n, more = items->n % (size_t)n, at = 0;
     for (size_t i = 0; i < (size_t)n && !r->status; i++) {
         size_t end = at + each + (i < more);

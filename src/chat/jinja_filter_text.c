@@ -42,12 +42,15 @@ struct value filter_forceescape(struct jinja_run *r, struct value v, const struc
 /* Whether the capital sigma at [from, to) ends a word. */
 static bool final_sigma(struct str s, size_t from, size_t to)
 {
-    uint32_t before = 0, after = 0;
-    if (from)
-        text_prev(s, from, &before);
-    if (to < s.n)
-        text_next(s, to, &after);
-    return text_is_alpha(before) && !text_is_alpha(after);
+    uint32_t cp = 0;
+    for (bool ignored = true; ignored && from; ignored = text_is_case_ignorable(cp))
+        from -= text_prev(s, from, &cp);
+    if (!text_is_cased(cp) || text_is_case_ignorable(cp))
+        return false;
+    cp = 0;
+    for (bool ignored = true; ignored && to < s.n; ignored = text_is_case_ignorable(cp))
+        to += text_next(s, to, &cp);
+    return !text_is_cased(cp) || text_is_case_ignorable(cp);
 }
 
 static struct value to_case(struct jinja_run *r, struct value v, enum text_case to)
@@ -174,12 +177,52 @@ struct value filter_replace(struct jinja_run *r, struct value v, const struct ji
     return made;
 }
 
-/* Tags and comments go, runs of white space become one blank, and entities of HTML's own characters are resolved. */
-struct value filter_striptags(struct jinja_run *r, struct value v, const struct jinja_call *c)
+/* The reference that s begins with, as "&#39;" or "&amp;": its length, or 0; *cp: what it means. */
+static size_t reference(struct str s, uint32_t *cp)
 {
     static const struct {
-        const char *name, *text;
-    } entities[] = {{"&lt;", "<"}, {"&gt;", ">"}, {"&amp;", "&"}, {"&#39;", "'"}, {"&#34;", "\""}, {"&quot;", "\""}};
+        const char *name;
+        uint32_t    cp;
+    } named[] = {{"&lt;", '<'}, {"&gt;", '>'}, {"&amp;", '&'}, {"&quot;", '"'}, {"&apos;", '\''}, {"&nbsp;", 0xa0}};
+    for (size_t i = 0; i < ARRAY_LEN(named); i++)
+        if (text_starts(s, str_of(named[i].name))) {
+            *cp = named[i].cp;
+            return strlen(named[i].name);
+        }
+    bool   hex = text_starts(s, STR("&#x")) || text_starts(s, STR("&#X"));
+    size_t at = text_starts(s, STR("&#")) ? (hex ? 3 : 2) : s.n, start = at;
+    for (*cp = 0; at < s.n && at < start + 8; at++) {
+        char c = s.p[at];
+        int  digit = c >= '0' && c <= '9'                            ? c - '0'
+                     : hex && (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
+                                                                     : -1;
+        if (digit < 0)
+            break;
+        *cp = *cp * (hex ? 16 : 10) + (uint32_t)digit;
+    }
+    if (at == start || start == s.n)
+        return 0;
+    if (*cp > 0x10ffff || !*cp || (*cp >= 0xd800 && *cp < 0xe000))
+        *cp = 0xfffd;
+    return at + (at < s.n && s.p[at] == ';');
+}
+
+void jinja_put_unescaped(struct buf *b, struct str s)
+{
+    for (size_t i = 0; i < s.n;) {
+        uint32_t cp;
+        size_t   n = s.p[i] == '&' ? reference(text_slice(s, i, s.n), &cp) : 0;
+        if (n)
+            text_put(b, cp);
+        else
+            buf_putc(b, s.p[i]);
+        i += n ? n : 1;
+    }
+}
+
+/* Tags and comments go, runs of white space become one blank, and references are resolved. */
+struct value filter_striptags(struct jinja_run *r, struct value v, const struct jinja_call *c)
+{
     struct str s = jinja_text(r, v);
     struct buf b, out;
     uint32_t   cp;
@@ -195,25 +238,18 @@ struct value filter_striptags(struct jinja_run *r, struct value v, const struct 
         else
             buf_putc(&b, s.p[i++]);
     }
+    s = text_strip(jinja_take(r, &b).u.s, NULL, TEXT_BOTH);
+    jinja_buf_init(r, &b);
+    for (size_t i = 0, n; i < s.n; i += n) {
+        n = text_next(s, i, &cp);
+        if (!text_is_space(cp))
+            buf_put(&b, s.p + i, n);
+        else if (text_next(s, i + n, &cp), !text_is_space(cp)) /* stripped: something follows */
+            buf_putc(&b, ' ');
+    }
     s = jinja_take(r, &b).u.s;
     jinja_buf_init(r, &out);
-    s = text_strip(s, NULL, TEXT_BOTH);
-    for (size_t i = 0; i < s.n;) {
-        size_t n = text_next(s, i, &cp), k = 0;
-        if (text_is_space(cp)) {
-            for (; text_is_space(cp); n = text_next(s, i, &cp))
-                i += n;
-            buf_putc(&out, ' ');
-            continue;
-        }
-        while (k < ARRAY_LEN(entities) && !text_starts(text_slice(s, i, s.n), str_of(entities[k].name)))
-            k++;
-        if (k < ARRAY_LEN(entities))
-            buf_puts(&out, entities[k].text);
-        else
-            buf_put(&out, s.p + i, n);
-        i += k < ARRAY_LEN(entities) ? strlen(entities[k].name) : n;
-    }
+    jinja_put_unescaped(&out, s);
     return jinja_take(r, &out);
 }
 

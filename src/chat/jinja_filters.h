@@ -1,5 +1,5 @@
 /* The filters' functions, by topic in jinja_filter_text.c, jinja_filter_layout.c, jinja_filter_list.c,
- * jinja_filter_choose.c and jinja_filter_number.c; the table is jinja_filters.def. */
+ * jinja_filter_choose.c, jinja_filter_number.c, jinja_pprint.c and jinja_urlize.c; the table is jinja_filters.def. */
 #ifndef MLXCEL_CHAT_JINJA_FILTERS_H
 #define MLXCEL_CHAT_JINJA_FILTERS_H
 

@@ -168,6 +168,12 @@ static void percent_directive(struct jinja_run *r, struct buf *b, struct percent
     }
 }
 
+/* It can be indexed: Python then takes it for a mapping, which may have more than the format asks for. */
+static bool has_items(struct value v)
+{
+    return v.type == VALUE_DICT || v.type == VALUE_LIST || v.type == VALUE_RANGE || v.type == VALUE_UNDEFINED;
+}
+
 struct value jinja_percent(struct jinja_run *r, struct value format, struct value v)
 {
     struct percent p = {.format = format, .value = v};
@@ -182,7 +188,7 @@ struct value jinja_percent(struct jinja_run *r, struct value format, struct valu
         if (mark)
             percent_directive(r, &b, &p);
     }
-    bool rest = v.type == VALUE_TUPLE ? p.used < v.u.list->n : !p.used && v.type != VALUE_DICT && v.type != VALUE_LIST;
+    bool rest = v.type == VALUE_TUPLE ? p.used < v.u.list->n : !p.used && !has_items(v);
     if (rest && !p.named && !b.failed)
         jinja_fail(r, "not all arguments converted during string formatting");
     struct value made = jinja_take(r, &b);

@@ -1,9 +1,9 @@
-/* Global functions: those of Jinja, and raise_exception and strftime_now of Hugging Face. lipsum, which makes up random
- * text, is left out. */
+/* Global functions: those of Jinja, and raise_exception and strftime_now of Hugging Face. */
 #include <stdio.h>
 #include <time.h>
 
 #include "base/num.h"
+#include "chat/jinja_globals.h"
 #include "chat/jinja_rows.h"
 #include "chat/jinja_run.h"
 
@@ -115,6 +115,9 @@ GLOBAL(global_namespace)
 {
     struct dict *d = make_dict(r, c->args);
     (void)self;
+    for (size_t i = 0; d && i < d->n; i++)
+        if (jinja_private_name(d->v[i].key))
+            return jinja_fail_private(r, d->v[i].key);
     return d ? (struct value){.type = VALUE_NAMESPACE, .u.dict = d} : value_none();
 }
 
@@ -146,6 +149,7 @@ static const struct jinja_row globals[] = {
     {"cycler", "*", global_cycler, false},
     {"dict", "*", global_dict, false},
     {"joiner", "sep?", global_joiner, false},
+    {"lipsum", "n? html? min? max?", global_lipsum, false},
     {"namespace", "*", global_namespace, false},
     {"raise_exception", "message", global_raise, false},
     {"range", "*", global_range, false},

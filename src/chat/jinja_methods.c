@@ -9,21 +9,23 @@
 
 /* --- dict -------------------------------------------------------------------------------------------------------- */
 
-static struct value view(struct list *list)
+static struct value view(struct list *list, enum list_kind kind)
 {
+    if (list)
+        list->kind = kind;
     return list ? (struct value){.type = VALUE_VIEW, .u.list = list} : value_none();
 }
 
 METHOD(dict_items)
 {
     (void)c;
-    return view(jinja_pairs(r, self.u.dict));
+    return view(jinja_pairs(r, self.u.dict), LIST_ITEMS);
 }
 
 METHOD(dict_keys)
 {
     (void)c;
-    return view(jinja_items(r, self));
+    return view(jinja_items(r, self), LIST_KEYS);
 }
 
 METHOD(dict_values)
@@ -32,7 +34,7 @@ METHOD(dict_values)
     (void)c;
     for (size_t i = 0; list && i < list->n; i++)
         list->v[i] = self.u.dict->v[i].value;
-    return view(list);
+    return view(list, LIST_VALUES);
 }
 
 METHOD(dict_get)
@@ -51,7 +53,7 @@ METHOD(copy)
     return self;
 }
 
-METHOD(dict_fromkeys)
+struct value jinja_dict_fromkeys(struct jinja_run *r, struct value self, const struct jinja_call *c)
 {
     struct list *keys = jinja_items(r, c->arg[0]);
     struct dict *d = jinja_dict(r);
@@ -59,6 +61,16 @@ METHOD(dict_fromkeys)
     for (size_t i = 0; keys && i < keys->n && !r->status; i++)
         jinja_dict_set(r, d, keys->v[i], c->arg[1].type == VALUE_ABSENT ? value_none() : c->arg[1]);
     return value_dict(d);
+}
+
+/* No item of a view of keys or items is one of another iterable. */
+METHOD(view_isdisjoint)
+{
+    struct list *others = jinja_items(r, c->arg[0]);
+    for (size_t i = 0; others && i < others->n && !r->status; i++)
+        if (jinja_contains(r, self, others->v[i]))
+            return value_bool(false);
+    return value_bool(true);
 }
 
 /* --- list, tuple ------------------------------------------------------------------------------------------------- */
@@ -128,8 +140,8 @@ METHOD(cycler_reset)
 static const struct jinja_row dict_methods[] = {
     {"clear", "", NULL, false},
     {"copy", "", copy, false},
-    {"fromkeys", "iterable value?", dict_fromkeys, false},
-    {"get", "key default?", dict_get, false},
+    {"fromkeys", "/iterable value?", jinja_dict_fromkeys, false},
+    {"get", "/key default?", dict_get, false},
     {"items", "", dict_items, false},
     {"keys", "", dict_keys, false},
     {"pop", "", NULL, false},
@@ -142,16 +154,21 @@ static const struct jinja_row dict_methods[] = {
 
 static const struct jinja_row list_methods[] = {
     {"append", "", NULL, false}, {"clear", "", NULL, false},
-    {"copy", "", copy, false},   {"count", "value", list_count, false},
-    {"extend", "", NULL, false}, {"index", "value start? stop?", list_index, false},
+    {"copy", "", copy, false},   {"count", "/value", list_count, false},
+    {"extend", "", NULL, false}, {"index", "/value start? stop?", list_index, false},
     {"insert", "", NULL, false}, {"pop", "", NULL, false},
     {"remove", "", NULL, false}, {"reverse", "", NULL, false},
     {"sort", "", NULL, false},   {NULL, NULL, NULL, false},
 };
 
+static const struct jinja_row view_methods[] = {
+    {"isdisjoint", "/other", view_isdisjoint, false},
+    {NULL, NULL, NULL, false},
+};
+
 static const struct jinja_row tuple_methods[] = {
-    {"count", "value", list_count, false},
-    {"index", "value start? stop?", list_index, false},
+    {"count", "/value", list_count, false},
+    {"index", "/value start? stop?", list_index, false},
     {NULL, NULL, NULL, false},
 };
 
@@ -172,8 +189,18 @@ const struct jinja_row *jinja_method_row(uint8_t type, struct str name)
     switch (type) {
     case VALUE_STRING:
         return jinja_find_row(jinja_string_methods, name);
+    case VALUE_BOOL:
+    case VALUE_INT:
+    case VALUE_BIG:
+        return jinja_find_row(jinja_int_methods, name);
+    case VALUE_FLOAT:
+        return jinja_find_row(jinja_float_methods, name);
+    case VALUE_BYTES:
+        return jinja_find_row(jinja_bytes_methods, name);
     case VALUE_DICT:
         return jinja_find_row(dict_methods, name);
+    case VALUE_VIEW:
+        return jinja_find_row(view_methods, name);
     case VALUE_LIST:
         return jinja_find_row(list_methods, name);
     case VALUE_TUPLE:

@@ -83,6 +83,7 @@ static struct value join_strings(struct jinja_run *r, struct value a, struct val
     buf_put(&out, left.p, left.n);
     buf_put(&out, right.p, right.n);
     struct value v = jinja_take(r, &out);
+    v.type = a.type;
     v.markup = markup;
     return v;
 }
@@ -109,6 +110,7 @@ static struct value repeat_string(struct jinja_run *r, struct value s, size_t ti
     for (; total && times && !b.failed && jinja_spend(r, 1); times--)
         buf_put(&b, s.u.s.p, s.u.s.n);
     struct value v = jinja_take(r, &b);
+    v.type = s.type;
     v.markup = s.markup;
     return v;
 }
@@ -117,7 +119,7 @@ static struct value repeat(struct jinja_run *r, struct value v, int64_t times)
 {
     size_t n;
     times = MAX(times, 0);
-    if (v.type == VALUE_STRING)
+    if (v.type == VALUE_STRING || v.type == VALUE_BYTES)
         return repeat_string(r, v, (size_t)times);
     if (!num_mul(v.u.list->n, (size_t)times, &n))
         return jinja_fail_memory(r, true);
@@ -129,7 +131,7 @@ static struct value repeat(struct jinja_run *r, struct value v, int64_t times)
 
 static bool is_sequence(struct value v)
 {
-    return v.type == VALUE_STRING || v.type == VALUE_LIST || v.type == VALUE_TUPLE;
+    return v.type == VALUE_STRING || v.type == VALUE_BYTES || v.type == VALUE_LIST || v.type == VALUE_TUPLE;
 }
 
 struct value jinja_arithmetic(struct jinja_run *r, enum token_type op, struct value a, struct value b)
@@ -148,7 +150,7 @@ struct value jinja_arithmetic(struct jinja_run *r, enum token_type op, struct va
             return jinja_fail(r, "int too large to convert to float");
         return floats(r, op, value_number(a), value_number(b));
     }
-    if (op == TOKEN_ADD && a.type == VALUE_STRING && b.type == VALUE_STRING)
+    if (op == TOKEN_ADD && a.type == b.type && (a.type == VALUE_STRING || a.type == VALUE_BYTES))
         return join_strings(r, a, b);
     if (op == TOKEN_ADD && a.type == b.type && is_sequence(a))
         return join_lists(r, a, b);

@@ -36,6 +36,10 @@ void *parse_alloc(struct parser *p, size_t size); /* zeroed; NULL sets the fault
 bool  parse_enter(struct parser *p);              /* one level deeper; false at the limit */
 void  parse_leave(struct parser *p);
 
+/* Whether jinja2 folds n (NULL: yes), and marking a NODE_BINARY: see jinja_fold.c. */
+bool jinja_constant(const struct node *n);
+void jinja_mark_binary(struct node *n);
+
 bool parse_at(const struct parser *p, enum token_type type);
 bool parse_at_word(const struct parser *p, const char *word);
 bool parse_skip(struct parser *p, enum token_type type);

@@ -124,9 +124,10 @@ static struct node *parse_arithmetic(struct parser *p, enum level level)
         enum token_type     op = take_operator(p, level);
         if (op == TOKEN_EOF)
             return a;
-        a = parse_pair(p, NODE_BINARY, at, a, parse_level(p, level + 1));
-        if (a)
-            a->op = (uint8_t)op;
+        if (!(a = parse_pair(p, NODE_BINARY, at, a, parse_level(p, level + 1))))
+            return NULL;
+        a->op = (uint8_t)op;
+        jinja_mark_binary(a);
     }
 }
 

@@ -98,7 +98,11 @@ static void put_other(struct jinja_run *r, struct buf *b, struct value v)
         put_dict(r, b, v.u.dict);
         break;
     case VALUE_VIEW:
-        put_sequence(r, b, v.u.list, "dict_view([", "])");
+        put_sequence(r, b, v.u.list,
+                     v.u.list->kind == LIST_KEYS     ? "dict_keys(["
+                     : v.u.list->kind == LIST_VALUES ? "dict_values(["
+                                                     : "dict_items([",
+                     "])");
         break;
     case VALUE_RANGE:
         put_range(b, v.u.range);
@@ -109,7 +113,17 @@ static void put_other(struct jinja_run *r, struct buf *b, struct value v)
         buf_putc(b, '>');
         break;
     case VALUE_MACRO:
-        buf_printf(b, "<Macro '" STR_FMT "'>", STR_ARG(v.u.macro->node->name));
+        if (v.u.macro->node->kind == NODE_MACRO)
+            buf_printf(b, "<Macro '" STR_FMT "'>", STR_ARG(v.u.macro->node->name));
+        else
+            buf_puts(b, "<Macro anonymous>");
+        break;
+    case VALUE_LOOP:
+        buf_printf(b, "<LoopContext %zu/%zu>", v.u.loop->at + 1, v.u.loop->items->n);
+        break;
+    case VALUE_BYTES:
+        jinja_spend(r, v.u.s.n / 8);
+        jinja_put_bytes(b, v.u.s);
         break;
     default:
         buf_printf(b, "<%s>", value_owner_name(v.type));

@@ -33,9 +33,11 @@ typedef struct value (*jinja_fn)(struct jinja_run *r, struct value self, const s
 
 struct jinja_row {
     const char *name;
-    const char *params; /* "a b? c?": names in order, ? may be missing; "*": the function reads c->args itself */
-    jinja_fn    fn;     /* NULL: a method that the sandbox refuses */
-    bool lazy; /* as Python's generators: the call gives an iterator, and fn makes its list when that is walked */
+    const char
+            *params; /* "a b? c?": names in order, ? may be missing; "/a": no keywords; "*": the function reads c->args
+                          itself */
+    jinja_fn fn;     /* NULL: a method that the sandbox refuses */
+    bool     lazy;   /* as Python's generators: the call gives an iterator, and fn makes its list when that is walked */
 };
 
 /* NULL when there is none of that name. */

@@ -98,6 +98,13 @@ void *jinja_alloc(struct jinja_run *r, size_t size)
     return p;
 }
 
+uint64_t jinja_random(struct jinja_run *r)
+{
+    uint64_t x = (uint64_t)r->now + 0x9e3779b97f4a7c15u * ++r->picks;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    return x ^ x >> 31;
+}
+
 /* --- scopes ------------------------------------------------------------------------------------------------------ */
 
 struct scope *jinja_scope(struct jinja_run *r, struct scope *outer)

@@ -56,7 +56,7 @@ struct jinja_run {
     long                steps;
     int                 depth;
     int64_t             now;
-    uint32_t            picks; /* by the filter random */
+    uint32_t            picks; /* of jinja_random */
     const json_t       *vars;
     struct dict        *known; /* vars that were converted already */
     struct scope       *root;
@@ -77,13 +77,18 @@ struct value jinja_fail_type(struct jinja_run *r, const char *what, struct value
 bool         jinja_spend(struct jinja_run *r, size_t n); /* n items touched; false when the steps are used up */
 bool         jinja_enter(struct jinja_run *r);           /* one level of recursion */
 void         jinja_leave(struct jinja_run *r);
-void        *jinja_alloc(struct jinja_run *r, size_t size); /* NULL is a fault already set */
+/* From the time and the number of picks: the same rendering picks the same. */
+uint64_t jinja_random(struct jinja_run *r);
+void    *jinja_alloc(struct jinja_run *r, size_t size); /* NULL is a fault already set */
 
 /* --- building values (jinja_build.c) ----------------------------------------------------------------------------- */
 struct value jinja_undefined(struct jinja_run *r, struct value name, uint8_t owner);
 struct value jinja_undefined_hint(struct jinja_run *r, struct str hint);
 /* "'x' is undefined" or "'dict object' has no attribute 'x'": a fault. */
 struct value jinja_fail_undefined(struct jinja_run *r, struct value v);
+/* Names that transformers keeps out of namespaces. */
+bool         jinja_private_name(struct value name);
+struct value jinja_fail_private(struct jinja_run *r, struct value name);
 void         jinja_buf_init(struct jinja_run *r, struct buf *b);
 struct value jinja_take(struct jinja_run *r, struct buf *b); /* a string of b's content; frees b */
 struct value jinja_copy(struct jinja_run *r, struct str s);
@@ -120,6 +125,8 @@ void jinja_put_int(struct jinja_run *r, struct buf *b, struct value v, unsigned 
 void         jinja_put_str(struct jinja_run *r, struct buf *b, struct value v);  /* str(v) */
 void         jinja_put_repr(struct jinja_run *r, struct buf *b, struct value v); /* repr(v) */
 void         jinja_put_escaped(struct buf *b, struct str s);                     /* HTML */
+void         jinja_put_bytes(struct buf *b, struct str s);                       /* repr */
+void         jinja_put_unescaped(struct buf *b, struct str s);                   /* HTML's references resolved */
 void         jinja_put_float(struct buf *b, double d);                           /* repr */
 struct value jinja_str(struct jinja_run *r, struct value v);  /* str(v) as a value; markup stays markup */
 struct str   jinja_text(struct jinja_run *r, struct value v); /* the same as bytes */
@@ -150,13 +157,15 @@ struct value jinja_format(struct jinja_run *r, struct value format, const struct
 /* --- access (jinja_access.c) ------------------------------------------------------------------------------------- */
 struct value jinja_attribute(struct jinja_run *r, struct value object, struct str name); /* a.name */
 struct value jinja_item(struct jinja_run *r, struct value object, struct value index);   /* a[index] */
+/* In jinja_slice.c; absent or none: not given. */
 struct value jinja_slice(struct jinja_run *r, struct value object, struct value from, struct value to,
                          struct value step);
 /* a.b.0 by its text, or by an integer index; `fallback` (unless absent or none) instead of undefined. */
 struct value jinja_path(struct jinja_run *r, struct value object, struct value path, struct value fallback);
 /* The items that iterating v gives, an iterator's rest included (it is used up); NULL is a fault. */
 struct list *jinja_items(struct jinja_run *r, struct value v);
-bool         jinja_length(struct value v, size_t *n); /* len(v); false when it has none */
+struct list *jinja_byte_list(struct jinja_run *r, struct str s); /* of bytes, as integers */
+bool         jinja_length(struct value v, size_t *n);            /* len(v); false when it has none */
 
 /* --- calls (jinja_call.c) ---------------------------------------------------------------------------------------- */
 struct value jinja_call_row(struct jinja_run *r, const struct jinja_row *row, struct value self,

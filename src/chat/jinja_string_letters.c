@@ -67,11 +67,6 @@ struct value string_isidentifier(struct jinja_run *r, struct value self, const s
     return value_bool(self.u.s.n > 0);
 }
 
-static bool cased(uint32_t cp)
-{
-    return text_is_upper(cp) || text_is_lower(cp) || text_is_title(cp);
-}
-
 /* Capitals only where a word begins, small letters only behind. */
 struct value string_istitle(struct jinja_run *r, struct value self, const struct jinja_call *c)
 {
@@ -82,10 +77,10 @@ struct value string_istitle(struct jinja_run *r, struct value self, const struct
     for (size_t i = 0; i < self.u.s.n;) {
         i += text_next(self.u.s, i, &cp);
         bool capital = text_is_upper(cp) || text_is_title(cp);
-        if (capital == inside && cased(cp))
+        if (capital == inside && text_is_cased(cp))
             return value_bool(false);
         some |= capital;
-        inside = cased(cp);
+        inside = text_is_cased(cp);
     }
     return value_bool(some);
 }
@@ -105,7 +100,7 @@ static struct value map_case(struct jinja_run *r, struct value self, enum text_c
     for (size_t i = 0; i < self.u.s.n;) {
         i += text_next(self.u.s, i, &cp);
         text_put_case(&b, cp, pick(cp, inside));
-        inside = cased(cp);
+        inside = text_is_cased(cp);
     }
     struct value v = jinja_take(r, &b);
     v.markup = self.markup;

@@ -28,11 +28,11 @@ TEST_OF(is_escaped, v.type == VALUE_STRING && v.markup)
 TEST_OF(is_callable, jinja_callable(v))
 
 /* It has a length and items by index or key. */
-TEST_OF(is_sequence, v.type == VALUE_STRING || v.type == VALUE_LIST || v.type == VALUE_TUPLE || v.type == VALUE_DICT ||
-                         v.type == VALUE_RANGE || v.type == VALUE_UNDEFINED)
-TEST_OF(is_iterable, v.type == VALUE_STRING || v.type == VALUE_LIST || v.type == VALUE_TUPLE || v.type == VALUE_DICT ||
-                         v.type == VALUE_RANGE || v.type == VALUE_UNDEFINED || v.type == VALUE_VIEW ||
-                         v.type == VALUE_ITERATOR || v.type == VALUE_LOOP)
+TEST_OF(is_sequence, v.type == VALUE_STRING || v.type == VALUE_BYTES || v.type == VALUE_LIST || v.type == VALUE_TUPLE ||
+                         v.type == VALUE_DICT || v.type == VALUE_RANGE || v.type == VALUE_UNDEFINED)
+TEST_OF(is_iterable, v.type == VALUE_STRING || v.type == VALUE_BYTES || v.type == VALUE_LIST || v.type == VALUE_TUPLE ||
+                         v.type == VALUE_DICT || v.type == VALUE_RANGE || v.type == VALUE_UNDEFINED ||
+                         v.type == VALUE_VIEW || v.type == VALUE_ITERATOR || v.type == VALUE_LOOP)
 
 static struct value is_row(struct jinja_run *r, struct value v, const struct jinja_row *(*find)(struct str))
 {

@@ -133,6 +133,30 @@ bool text_is_title(uint32_t cp)
     return category(cp) == UTF8PROC_CATEGORY_LT;
 }
 
+bool text_is_cased(uint32_t cp)
+{
+    return text_is_upper(cp) || text_is_lower(cp) || text_is_title(cp);
+}
+
+bool text_is_case_ignorable(uint32_t cp)
+{
+    static const uint32_t inside_words[] = {'\'',   '.',    ':',    0xb7,   0x387,  0x55f,  0x5f4,  0x2018, 0x2019,
+                                            0x2024, 0x2027, 0xfe13, 0xfe52, 0xfe55, 0xff07, 0xff0e, 0xff1a};
+    for (size_t i = 0; i < ARRAY_LEN(inside_words); i++)
+        if (cp == inside_words[i])
+            return true;
+    switch (category(cp)) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_SK:
+        return true;
+    default:
+        return false;
+    }
+}
+
 bool text_is_printable(uint32_t cp)
 {
     if (cp < 0x7f)

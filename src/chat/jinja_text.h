@@ -25,7 +25,9 @@ bool     text_is_numeric(uint32_t cp); /* str.isnumeric */
 bool     text_is_upper(uint32_t cp);
 bool     text_is_lower(uint32_t cp);
 bool     text_is_title(uint32_t cp);
-bool     text_is_printable(uint32_t cp); /* repr shows it as it is */
+bool     text_is_cased(uint32_t cp);
+bool     text_is_case_ignorable(uint32_t cp); /* does not part a word when its case is changed */
+bool     text_is_printable(uint32_t cp);      /* repr shows it as it is */
 bool     text_is_name(uint32_t cp, bool first);
 
 enum text_case { TEXT_UPPER, TEXT_LOWER, TEXT_TITLE };

@@ -16,6 +16,7 @@ const char *value_type_name(uint8_t type)
         [VALUE_BIG] = "int",
         [VALUE_FLOAT] = "float",
         [VALUE_STRING] = "str",
+        [VALUE_BYTES] = "bytes",
         [VALUE_LIST] = "list",
         [VALUE_TUPLE] = "tuple",
         [VALUE_DICT] = "dict",
@@ -45,6 +46,7 @@ const char *value_owner_name(uint8_t type)
         [VALUE_BIG] = "int object",
         [VALUE_FLOAT] = "float object",
         [VALUE_STRING] = "str object",
+        [VALUE_BYTES] = "bytes object",
         [VALUE_LIST] = "list object",
         [VALUE_TUPLE] = "tuple object",
         [VALUE_DICT] = "dict object",
@@ -77,6 +79,7 @@ bool value_truth(struct value v)
     case VALUE_FLOAT:
         return v.u.d != 0;
     case VALUE_STRING:
+    case VALUE_BYTES:
         return v.u.s.n != 0;
     case VALUE_LIST:
     case VALUE_TUPLE:

@@ -21,6 +21,7 @@ enum value_type {
     VALUE_BIG,       /* u.big: an integer that does not fit in 64 bits */
     VALUE_FLOAT,     /* u.d */
     VALUE_STRING,    /* u.s; markup: already escaped HTML (Markup) */
+    VALUE_BYTES,     /* u.s */
     VALUE_LIST,      /* u.list */
     VALUE_TUPLE,     /* u.list */
     VALUE_DICT,      /* u.dict */
@@ -67,10 +68,17 @@ struct undefined {
     uint8_t      owner; /* enum value_type of the object that lacks it; VALUE_ABSENT: a variable */
 };
 
+enum list_kind {
+    LIST_PLAIN,
+    LIST_GROUP, /* a tuple made by groupby: has .grouper and .list */
+    LIST_KEYS,  /* the rest: of which view the list is */
+    LIST_VALUES,
+    LIST_ITEMS
+};
 struct list {
-    size_t        n;
-    struct value *v;
-    bool          group; /* a tuple made by groupby: has .grouper and .list */
+    size_t         n;
+    struct value  *v;
+    enum list_kind kind;
 };
 
 struct iterator {
