@@ -140,9 +140,6 @@ static size_t bind_macro_params(struct jinja_run *r, struct macro *m, struct sco
     for (const struct param *p = m->node->params; p && jinja_spend(r, args->n_keywords / 4); p = p->next) {
         const struct jinja_keyword *k = keyword(args, p->name);
         struct value                v;
-        if (n < args->n && k)
-            jinja_fail(r, "macro '" STR_FMT "' got multiple values for argument '" STR_FMT "'", STR_ARG(m->node->name),
-                       STR_ARG(p->name));
         if (n < args->n)
             v = args->v[n++];
         else if (k)
@@ -154,14 +151,14 @@ static size_t bind_macro_params(struct jinja_run *r, struct macro *m, struct sco
     return n;
 }
 
-static bool is_param(struct jinja_run *r, const struct node *n, struct str name)
+/* Whether a parameter behind the first `used` ones has the name. */
+static bool is_param(struct jinja_run *r, const struct node *n, struct str name, size_t used)
 {
     size_t seen = 0;
-    for (const struct param *p = n->params; p; p = p->next, seen++)
-        if (str_eq(p->name, name))
-            return jinja_spend(r, seen / 4);
-    jinja_spend(r, seen / 4);
-    return false;
+    bool   found = false;
+    for (const struct param *p = n->params; p && !found; p = p->next)
+        found = seen++ >= used && str_eq(p->name, name);
+    return jinja_spend(r, seen / 4) && found;
 }
 
 /* What no parameter took: caller, varargs, kwargs where the body mentions them, else a fault. */
@@ -176,7 +173,7 @@ static void bind_macro_rest(struct jinja_run *r, struct macro *m, struct scope *
         builder_add(r, &rest, args->v[i]);
     for (size_t i = 0; i < args->n_keywords && !r->status; i++) {
         const struct jinja_keyword *k = &args->keywords[i];
-        if (is_param(r, n, k->name))
+        if (is_param(r, n, k->name, used)) /* a name given twice is one too many, for kwargs */
             continue;
         if (str_is(k->name, "caller") && n->uses & USES_CALLER)
             caller = k->value;
@@ -186,7 +183,7 @@ static void bind_macro_rest(struct jinja_run *r, struct macro *m, struct scope *
             jinja_fail(r, "macro '" STR_FMT "' takes no keyword argument '" STR_FMT "'", STR_ARG(n->name),
                        STR_ARG(k->name));
     }
-    if (n->uses & USES_CALLER && !is_param(r, n, STR("caller")))
+    if (n->uses & USES_CALLER && !is_param(r, n, STR("caller"), 0))
         jinja_bind(r, s, STR("caller"),
                    caller.type != VALUE_ABSENT ? caller : jinja_undefined_hint(r, STR("No caller defined")));
     if (n->uses & USES_KWARGS)

@@ -130,6 +130,12 @@ bool jinja_contains(struct jinja_run *r, struct value container, struct value it
         if (item.type != VALUE_STRING)
             return jinja_fail_type(r, "'in <string>' requires string as left operand", item), false;
         return jinja_spend(r, container.u.s.n / 16) && text_find(container.u.s, item.u.s) >= 0;
+    case VALUE_BYTES:
+        if (item.type == VALUE_BYTES)
+            return text_find(container.u.s, item.u.s) >= 0;
+        if (!value_is_integral(item) || value_integral(item) < 0 || value_integral(item) > 255)
+            return jinja_fail_type(r, "a byte or bytes-like object is required", item), false;
+        return container.u.s.n && memchr(container.u.s.p, (int)value_integral(item), container.u.s.n);
     case VALUE_DICT:
         return jinja_dict_get(r, container.u.dict, item) != NULL;
     case VALUE_LIST:
@@ -137,7 +143,6 @@ bool jinja_contains(struct jinja_run *r, struct value container, struct value it
     case VALUE_VIEW:
     case VALUE_RANGE:
     case VALUE_ITERATOR:
-    case VALUE_BYTES:
         if (!(items = jinja_items(r, container)))
             return false;
         for (size_t i = 0; i < items->n && jinja_spend(r, 1); i++)

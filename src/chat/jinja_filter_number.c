@@ -135,6 +135,23 @@ static double round_common(double d, int64_t precision)
     return isinf(scale) ? 0 : nearbyint(d / scale) * scale;
 }
 
+/* An integer to a multiple of 10 ** -precision, half to even. */
+static struct value round_int(struct jinja_run *r, struct value v, int64_t precision)
+{
+    struct value unit, rest, down;
+    if (precision >= 0)
+        return jinja_arithmetic(r, TOKEN_ADD, v, value_int(0));
+    unit = jinja_arithmetic(r, TOKEN_POW, value_int(10), value_int(MIN(-precision, 100000)));
+    rest = jinja_arithmetic(r, TOKEN_MOD, v, unit);
+    down = jinja_arithmetic(r, TOKEN_SUB, v, rest);
+    if (r->status)
+        return value_none();
+    int          half = value_order_numbers(jinja_arithmetic(r, TOKEN_ADD, rest, rest), unit);
+    struct value twice = jinja_arithmetic(r, TOKEN_ADD, unit, unit);
+    bool         even = !r->status && !value_truth(jinja_arithmetic(r, TOKEN_MOD, down, twice));
+    return half > 0 || (half == 0 && !even) ? jinja_arithmetic(r, TOKEN_ADD, down, unit) : down;
+}
+
 struct value filter_round(struct jinja_run *r, struct value v, const struct jinja_call *c)
 {
     struct str method = jinja_arg_str(r, c->arg[1], STR("common"));
@@ -144,13 +161,13 @@ struct value filter_round(struct jinja_run *r, struct value v, const struct jinj
         return jinja_fail(r, "method must be common, ceil or floor");
     if (!value_is_number(v))
         return jinja_fail_type(r, "type doesn't define __round__ method", v);
+    if (common && value_is_int(v))
+        return round_int(r, v, precision);
     double d = value_number(v);
     if (!isfinite(d))
-        return value_float(d);
+        return value_is_int(v) ? jinja_fail(r, "int too large to convert to float") : value_float(d);
     if (common)
-        return value_is_integral(v)
-                   ? (precision >= 0 ? value_int(value_integral(v)) : value_int((int64_t)round_common(d, precision)))
-                   : value_float(round_common(d, precision));
+        return value_float(round_common(d, precision));
     double scale = pow(10, (double)MIN(MAX(precision, -400), 400));
     double scaled = ceiling ? ceil(d * scale) : floor(d * scale);
     return value_float(isfinite(scaled) && scale > 0 ? scaled / scale : d);

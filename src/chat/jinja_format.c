@@ -71,6 +71,22 @@ static void put_percent_int(struct jinja_run *r, struct buf *b, struct format_sp
     format_int(r, b, f, v);
 }
 
+/* Python's ascii() of a repr: the rest of Unicode as escapes. */
+static struct str ascii_of(struct jinja_run *r, struct str s)
+{
+    struct buf b;
+    uint32_t   cp;
+    jinja_buf_init(r, &b);
+    for (size_t i = 0; i < s.n;) {
+        i += text_next(s, i, &cp);
+        if (cp < 0x80)
+            buf_putc(&b, (char)cp);
+        else
+            buf_printf(&b, cp < 0x100 ? "\\x%02x" : cp < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)cp);
+    }
+    return jinja_take(r, &b).u.s;
+}
+
 static void put_percent_text(struct jinja_run *r, struct buf *b, struct format_spec *f, struct value v, bool markup)
 {
     struct buf repr;
@@ -81,12 +97,14 @@ static void put_percent_text(struct jinja_run *r, struct buf *b, struct format_s
         format_text(r, b, f, s);
         return;
     }
+    bool ascii = f->type == 'a';
     jinja_buf_init(r, &repr);
     jinja_put_repr(r, &repr, v);
     f->type = 's';
     f->sign = 0;
     f->zero = false;
-    format_text(r, b, f, jinja_take(r, &repr).u.s);
+    struct str s = jinja_take(r, &repr).u.s;
+    format_text(r, b, f, ascii ? ascii_of(r, s) : s);
 }
 
 static void put_conversion(struct jinja_run *r, struct buf *b, struct format_spec *f, struct value v, bool markup)
@@ -128,6 +146,7 @@ static void percent_directive(struct jinja_run *r, struct buf *b, struct percent
     struct format_spec f = FORMAT_SPEC_NONE;
     struct str         s = p->format.u.s;
     struct value       v = {.type = VALUE_ABSENT};
+    bool               plain = p->at < s.n && s.p[p->at] == '%'; /* "%%" */
     if (p->at < s.n && s.p[p->at] == '(') {
         p->at++;
         v = named_value(r, p);
@@ -155,7 +174,7 @@ static void percent_directive(struct jinja_run *r, struct buf *b, struct percent
     f.zero &= f.align != '<';
     if (r->status)
         return;
-    if (f.type == '%')
+    if (f.type == '%' && plain)
         buf_putc(b, '%');
     else if (!f.type || !strchr("sradiuxXoceEfFgG", f.type))
         jinja_fail(r, f.type ? "unsupported format character '%c'" : "incomplete format", f.type);
@@ -289,6 +308,8 @@ static void put_field(struct jinja_run *r, struct buf *b, struct fields *fields,
         jinja_buf_init(r, &repr);
         jinja_put_repr(r, &repr, v);
         v = jinja_take(r, &repr);
+        if (conversion == 'a')
+            v = value_str(ascii_of(r, v.u.s));
     } else if (conversion == 's')
         v = jinja_str(r, v);
     bool integer = v.type == VALUE_INT || v.type == VALUE_BIG || (v.type == VALUE_BOOL && spec.n);

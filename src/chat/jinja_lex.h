@@ -21,9 +21,10 @@
     TOKEN(ADD, "+")                                                                                                    \
     TOKEN(SUB, "-")                                                                                                    \
     TOKEN(DIV, "/")                                                                                                    \
-    TOKEN(MUL, "*") TOKEN(MOD, "%") TOKEN(TILDE, "~") TOKEN(LBRACKET, "[") TOKEN(RBRACKET, "]") TOKEN(LPAREN, "(")     \
-        TOKEN(RPAREN, ")") TOKEN(LBRACE, "{") TOKEN(RBRACE, "}") TOKEN(GT, ">") TOKEN(LT, "<") TOKEN(ASSIGN, "=")      \
-            TOKEN(DOT, ".") TOKEN(COLON, ":") TOKEN(PIPE, "|") TOKEN(COMMA, ",") TOKEN(SEMICOLON, ";")
+    TOKEN(MUL, "*")                                                                                                    \
+    TOKEN(MOD, "%") TOKEN(TILDE, "~") TOKEN(LBRACKET, "[") TOKEN(RBRACKET, "]") TOKEN(LPAREN, "(") TOKEN(RPAREN, ")")  \
+        TOKEN(LBRACE, "{") TOKEN(RBRACE, "}") TOKEN(GT, ">") TOKEN(LT, "<") TOKEN(ASSIGN, "=") TOKEN(DOT, ".")         \
+            TOKEN(COLON, ":") TOKEN(PIPE, "|") TOKEN(COMMA, ",") TOKEN(SEMICOLON, ";")
 
 enum token_type {
 #define TOKEN(name, spelling) TOKEN_##name,

@@ -35,6 +35,18 @@ static struct node *parse_target(struct parser *p, bool namespaces, const char *
     return n;
 }
 
+/* The target of for and set; inside a for, `loop` cannot be one. */
+static struct node *parse_store(struct parser *p, bool namespaces, const char *end)
+{
+    const struct token *at = p->t;
+    struct node        *n = parse_target(p, namespaces, end);
+    for (const struct token *t = at; p->fors && t < p->t && !p->status; t++)
+        if (t->type == TOKEN_NAME && str_is(t->text, "loop") && t[1].type != TOKEN_DOT &&
+            (t == at || t[-1].type != TOKEN_DOT))
+            parse_fault(p, t, "Can't assign to special loop variable in for-loop");
+    return n;
+}
+
 /* A name that may be assigned. */
 static struct str parse_store_name(struct parser *p)
 {
@@ -68,7 +80,8 @@ static struct node *parse_inner(struct parser *p, const char *const *end)
 
 static void parse_for(struct parser *p, struct node *n)
 {
-    n->target = parse_target(p, false, "in");
+    p->fors++;
+    n->target = parse_store(p, false, "in");
     parse_expect_word(p, "in");
     n->a = parse_tuple(p, (struct tuple_rule){.no_choice = true, .end = "recursive"});
     if (parse_skip_word(p, "if"))
@@ -79,6 +92,7 @@ static void parse_for(struct parser *p, struct node *n)
     p->loops--;
     if (parse_skip_word(p, "else"))
         n->otherwise = parse_inner(p, END("endfor"));
+    p->fors--;
     parse_expect_word(p, "endfor");
 }
 
@@ -107,7 +121,7 @@ static void parse_if(struct parser *p, struct node *n)
 
 static void parse_set(struct parser *p, struct node *n)
 {
-    n->target = parse_target(p, true, NULL);
+    n->target = parse_store(p, true, NULL);
     if (parse_skip(p, TOKEN_ASSIGN)) {
         n->a = parse_tuple(p, (struct tuple_rule){0});
         return;

@@ -20,6 +20,7 @@ struct parser {
     int                 status;
     int                 depth;
     int                 loops;    /* loops around the current statement, within this macro */
+    int                 fors;     /* the same, also around the macro */
     uint8_t             uses;     /* enum macro_uses seen since the macro began */
     const struct node  *unknown;  /* the first filter or test without a row that is not excused by an `if` */
     const char         *open_tag; /* of the innermost open statement, for messages */
