@@ -165,10 +165,10 @@ static enum flow exec_captured(struct jinja_run *r, struct scope *s, const struc
     v = filter(r, n->kind == NODE_SET_BLOCK ? s : inner, n->a, v);
     if (n->kind == NODE_SET_BLOCK)
         assign(r, s, n->target, v);
-    else if (v.type != VALUE_STRING) /* Python joins what a template gives out, and a filter block's result as it is */
+    else if (v.type != VALUE_STRING) /* the result is written as it is */
         jinja_fail_type(r, "the filters of a block must give a string", v);
     else
-        output(r, v);
+        jinja_write(r, v.u.s);
     return flow;
 }
 

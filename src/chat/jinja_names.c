@@ -152,6 +152,7 @@ static void collect_kind(struct names *s, struct table *t, const struct node *n)
         break;
     case NODE_FOR:
     case NODE_CALL_BLOCK:
+    case NODE_FILTER_BLOCK:
         collect(s, t, n->a);
         break;
     case NODE_WITH:
@@ -162,7 +163,6 @@ static void collect_kind(struct names *s, struct table *t, const struct node *n)
     case NODE_BLOCK:
     case NODE_SCOPE:
     case NODE_AUTOESCAPE:
-    case NODE_FILTER_BLOCK:
         break;
     default:
         collect_expression(s, t, n);
