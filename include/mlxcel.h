@@ -119,6 +119,11 @@ MLXCEL_API int mlxcel_detokenize(const struct mlxcel *m, const int32_t *ids, siz
  * messages are first brought to the form that the template needs, as chat routes do. */
 MLXCEL_API int mlxcel_render_chat(const struct mlxcel *m, const char *request, bool adapt, char **text,
                                   struct mlxcel_error *err);
+/* Renders with `adapt` and gives the ids. Without MLXCEL_PARSE_SPECIAL, control tokens written in the request's strings are
+ * plain text, and only those that the template writes count: special tokens, and other added tokens that the template
+ * mentions. MLXCEL_ADD_SPECIAL is not for chats: templates write bos themselves. */
+MLXCEL_API int mlxcel_tokenize_chat(const struct mlxcel *m, const char *request, unsigned flags, int32_t **ids, size_t *n_ids,
+                                    struct mlxcel_error *err);
 /* Whether generation ends at this id (eos ids of config and generation_config). */
 MLXCEL_API bool mlxcel_is_eos(const struct mlxcel *m, int32_t id);
 MLXCEL_API int  mlxcel_token_bytes(const struct mlxcel *m, int32_t id, char **bytes, size_t *n); /* raw bytes of a token */

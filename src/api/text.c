@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "api/api.h"
+#include "chat/template_plain.h"
 #include "text/detok.h"
 
 #define TEXT_MAX ((size_t)256 << 20)
@@ -73,21 +74,62 @@ int mlxcel_token_bytes(const struct mlxcel *m, int32_t id, char **bytes, size_t 
     return give(&b, code, bytes, n, &e);
 }
 
+/* The JSON of a chat request, adapted if asked for; NULL after a fault. */
+static json_t *read_request(const struct mlxcel *m, const char *request, bool adapt, struct error *e)
+{
+    json_error_t why;
+    json_t      *req;
+    if (!m->chat) {
+        error_set(e, ERR_NOT_FOUND, NULL, "%s has no chat template", m->name);
+        return NULL;
+    }
+    req = json_loads(request, 0, &why);
+    if (!req)
+        error_set(e, ERR_INVALID, NULL, "the chat request is not valid JSON: %s", why.text);
+    else if (adapt && chat_template_adapt(m->chat, req, e)) {
+        json_decref(req);
+        return NULL;
+    }
+    return req;
+}
+
 int mlxcel_render_chat(const struct mlxcel *m, const char *request, bool adapt, char **text, struct mlxcel_error *err)
 {
     struct error e = {0};
-    json_error_t why;
     struct buf   b;
-    json_t      *req;
-    if (!m->chat)
-        return api_result(error_set(&e, ERR_NOT_FOUND, NULL, "%s has no chat template", m->name), &e, err);
-    req = json_loads(request, 0, &why);
+    json_t      *req = read_request(m, request, adapt, &e);
     if (!req)
-        return api_result(error_set(&e, ERR_INVALID, NULL, "the chat request is not valid JSON: %s", why.text), &e, err);
+        return api_result(e.code, &e, err);
     buf_init(&b, TEXT_MAX);
-    int code = adapt ? chat_template_adapt(m->chat, req, &e) : 0;
-    if (!code)
-        code = chat_template_render(m->chat, req, (int64_t)time(NULL), &b, &e);
+    int code = chat_template_render(m->chat, req, (int64_t)time(NULL), &b, &e);
     json_decref(req);
     return api_result(give(&b, code, text, NULL, &e), &e, err);
+}
+
+int mlxcel_tokenize_chat(const struct mlxcel *m, const char *request, unsigned flags, int32_t **ids, size_t *n_ids,
+                         struct mlxcel_error *err)
+{
+    struct error       e = {0};
+    struct ids         list = {0};
+    struct plain_spans plain = {0};
+    struct buf         text;
+    json_t            *req = need_tokenizer(m, &e) ? NULL : read_request(m, request, true, &e);
+    bool               parse = flags & MLXCEL_PARSE_SPECIAL;
+    if (!req)
+        return api_result(e.code, &e, err);
+    buf_init(&text, TEXT_MAX);
+    int code = parse ? chat_template_render(m->chat, req, (int64_t)time(NULL), &text, &e)
+                     : chat_template_render_plain(m->chat, m->tokenizer, req, (int64_t)time(NULL), &text, &plain, &e);
+    if (!code)
+        code = tokenizer_encode_plain(m->tokenizer, buf_str(&text), parse ? NULL : &plain, TOKENIZE_PARSE_SPECIAL, &list, &e);
+    json_decref(req);
+    buf_deinit(&text);
+    plain_spans_deinit(&plain);
+    if (code) {
+        ids_deinit(&list);
+        return api_result(code, &e, err);
+    }
+    *ids = list.v;
+    *n_ids = list.n;
+    return 0;
 }

@@ -23,6 +23,9 @@ struct jinja;
 int  jinja_parse(struct jinja **out, struct str source, const char *name, struct error *e);
 void jinja_free(struct jinja *j); /* NULL is fine */
 
+/* Whether a text stands in the source. */
+bool jinja_mentions(const struct jinja *j, struct str text);
+
 #define JINJA_SOURCE_MAX ((size_t)1 << 20)
 
 /* What one rendering may use; a zero means the default that stands behind it. */

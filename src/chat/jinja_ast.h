@@ -94,6 +94,7 @@ struct jinja {
     struct arena arena;
     const char  *name;
     struct node *body;
+    struct str   source;
     struct node *blocks; /* the first of the NODE_BLOCKs, linked by `otherwise` */
 };
 

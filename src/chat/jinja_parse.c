@@ -389,7 +389,8 @@ int jinja_parse(struct jinja **out, struct str source, const char *name, struct 
     if (!(j = calloc(1, sizeof *j)))
         return error_nomem(e, name);
     arena_init(&j->arena, TREE_MAX);
-    if (!(j->name = arena_strdup(&j->arena, name, strlen(name))))
+    j->source = (struct str){arena_strdup(&j->arena, source.p, source.n), source.n};
+    if (!j->source.p || !(j->name = arena_strdup(&j->arena, name, strlen(name))))
         rc = error_nomem(e, name);
     else if (!(rc = jinja_lex(&j->arena, source, j->name, &tokens, e))) {
         struct parser p = {.j = j, .t = tokens, .e = e};
@@ -404,6 +405,11 @@ int jinja_parse(struct jinja **out, struct str source, const char *name, struct 
     }
     *out = j;
     return 0;
+}
+
+bool jinja_mentions(const struct jinja *j, struct str text)
+{
+    return memmem(j->source.p, j->source.n, text.p, text.n) != NULL;
 }
 
 void jinja_free(struct jinja *j)

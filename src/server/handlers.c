@@ -110,7 +110,7 @@ void route_detokenize(struct http *h)
     if (!json_is_array(tokens) || (json_array_size(tokens) && !json_is_integer(json_array_get(tokens, 0))))
         code = error_set(&e, ERR_INVALID, "tokens", "tokens must be a list of token ids");
     else if (json_array_size(tokens))
-        code = prompts_read(&p, tokens, h->server->model, &e);
+        code = prompts_read(&p, tokens, true, h->server->model, &e);
     if (!code && mlxcel_detokenize(h->server->model, p.n ? p.ids[0] : NULL, p.n ? p.n_ids[0] : 0, false, &text, &n, &err))
         code = error_import(&e, &err);
     if (code)

@@ -265,6 +265,7 @@ int params_read(struct request_params *p, json_t *body, enum api api, const stru
     mlxcel_params_chat(&p->sampling);
     p->sampling.penalty_window = 64;
     p->n = 1;
+    p->parse_special = true;
     int err = read_fields(p, body, api, e);
     if (!err)
         err = read_seed(p, body, e);

@@ -15,6 +15,7 @@ struct request_params {
     bool                 stream, include_usage;
     bool                 logprobs; /* log-probabilities are wanted */
     bool                 return_tokens;
+    bool                 parse_special; /* special tokens written in the request's texts count as such */
     /* owned: what the lists of `sampling` point to */
     const char              **stop;
     struct mlxcel_logit_bias *bias;

@@ -53,9 +53,9 @@ static int add_ids(struct prompts *p, const json_t *list, struct error *e)
     return 0;
 }
 
-int prompts_read(struct prompts *p, const json_t *prompt, const struct mlxcel *m, struct error *e)
+int prompts_read(struct prompts *p, const json_t *prompt, bool parse_special, const struct mlxcel *m, struct error *e)
 {
-    unsigned      flags = MLXCEL_ADD_SPECIAL | MLXCEL_PARSE_SPECIAL;
+    unsigned      flags = MLXCEL_ADD_SPECIAL | (parse_special ? MLXCEL_PARSE_SPECIAL : 0u);
     const json_t *v;
     size_t        i;
     memset(p, 0, sizeof *p);
@@ -130,11 +130,11 @@ static int check_messages(const json_t *messages, struct error *e)
     return blank ? error_set(e, ERR_INVALID, "messages", "all messages are empty") : 0;
 }
 
-int prompts_chat_text(char **text, json_t *body, const struct mlxcel *m, struct error *e)
+/* The template's variables as a JSON text (to be freed). */
+static int chat_request(char **out, json_t *body, struct error *e)
 {
-    json_t             *messages = json_object_get(body, "messages"), *kwargs = json_object_get(body, "chat_template_kwargs");
-    struct mlxcel_error err;
-    int                 code = check_messages(messages, e);
+    json_t *messages = json_object_get(body, "messages"), *kwargs = json_object_get(body, "chat_template_kwargs");
+    int     code = check_messages(messages, e);
     if (code)
         return code;
     if (kwargs && !json_is_null(kwargs) && !json_is_object(kwargs))
@@ -142,30 +142,42 @@ int prompts_chat_text(char **text, json_t *body, const struct mlxcel *m, struct 
     json_t *request = json_is_object(kwargs) ? json_copy(kwargs) : json_object();
     json_object_set(request, "messages", messages);
     json_object_set_new(request, "add_generation_prompt", json_true());
-    char *json = json_dumps(request, JSON_COMPACT);
+    *out = json_dumps(request, JSON_COMPACT);
     json_decref(request);
-    if (!json)
-        return error_nomem(e, "the chat");
-    code = mlxcel_render_chat(m, json, true, text, &err);
-    free(json);
-    if (!code)
-        return 0;
-    error_import(e, &err);
+    return *out ? 0 : error_nomem(e, "the chat");
+}
+
+/* A fault of a chat's rendering: the template refused these messages. */
+static int refused(const struct mlxcel_error *err, struct error *e)
+{
+    error_import(e, err);
     if (e->code != ERR_NOMEM)
-        e->code = ERR_INVALID; /* the template refused these messages */
+        e->code = ERR_INVALID;
     return e->code;
 }
 
-int prompts_render_chat(struct prompts *p, json_t *body, const struct mlxcel *m, struct error *e)
+int prompts_chat_text(char **text, json_t *body, const struct mlxcel *m, struct error *e)
 {
-    char *text = NULL;
+    struct mlxcel_error err;
+    char               *request = NULL;
+    int                 code = chat_request(&request, body, e);
+    if (!code && mlxcel_render_chat(m, request, true, text, &err))
+        code = refused(&err, e);
+    free(request);
+    return code;
+}
+
+int prompts_render_chat(struct prompts *p, json_t *body, bool parse_special, const struct mlxcel *m, struct error *e)
+{
+    struct mlxcel_error err;
+    char               *request = NULL;
     memset(p, 0, sizeof *p);
-    int err = prompts_chat_text(&text, body, m, e);
-    if (err)
-        return err;
-    err = reserve(p, 1, e);
-    if (!err && text)
-        err = add_text(p, text, strlen(text), MLXCEL_PARSE_SPECIAL, m, e);
-    mlxcel_free(text);
-    return err;
+    int code = chat_request(&request, body, e);
+    if (!code)
+        code = reserve(p, 1, e);
+    if (!code && mlxcel_tokenize_chat(m, request, parse_special ? MLXCEL_PARSE_SPECIAL : 0, &p->ids[0], &p->n_ids[0], &err))
+        code = refused(&err, e);
+    p->n = !code;
+    free(request);
+    return code;
 }

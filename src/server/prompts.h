@@ -15,10 +15,11 @@ struct prompts {
     int       n;
 };
 
-/* `prompt` of completions: a string, a list of ids, a list of strings, or a list of lists of ids. */
-int prompts_read(struct prompts *p, const json_t *prompt, const struct mlxcel *m, struct error *e);
-/* The chat's messages through the model's template; kwargs: chat_template_kwargs or NULL. */
-int prompts_render_chat(struct prompts *p, json_t *body, const struct mlxcel *m, struct error *e);
+/* `prompt` of completions: a string, a list of ids, a list of strings, or a list of lists of ids. parse_special: special
+ * tokens written in a string count as such. */
+int prompts_read(struct prompts *p, const json_t *prompt, bool parse_special, const struct mlxcel *m, struct error *e);
+/* The chat's messages through the model's template. parse_special: control tokens written in them count as such. */
+int prompts_render_chat(struct prompts *p, json_t *body, bool parse_special, const struct mlxcel *m, struct error *e);
 /* The rendered text of a chat request (to be freed with mlxcel_free). */
 int  prompts_chat_text(char **text, json_t *body, const struct mlxcel *m, struct error *e);
 void prompts_deinit(struct prompts *p);

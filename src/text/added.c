@@ -82,8 +82,7 @@ static size_t lower_bound(const struct added_finder *f, size_t lo, size_t hi, si
     return lo;
 }
 
-/* The longest token at the beginning of p, NULL if there is none. */
-static const struct added_token *longest_at(const struct added_finder *f, const char *p, size_t n)
+const struct added_token *added_at(const struct added_finder *f, const char *p, size_t n)
 {
     const struct added_token *best = NULL;
     unsigned                  b = (unsigned char)*p;
@@ -120,9 +119,23 @@ static size_t previous(struct str t, size_t at)
     return at;
 }
 
+/* Whether a match has a byte of a span, or reaches across an empty one. */
+static bool is_plain(const struct plain_spans *s, size_t start, size_t end)
+{
+    size_t lo = 0, hi = s ? s->n : 0;
+    while (lo < hi) { /* the first span that ends behind the match's start */
+        size_t mid = (lo + hi) / 2;
+        if (s->v[mid].end <= start)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return s && lo < s->n && s->v[lo].start < end;
+}
+
 static bool accepts(const struct added_walk *w, const struct added_token *t, size_t start, size_t end)
 {
-    if (t->special && !w->parse_special)
+    if ((t->special && !w->parse_special) || is_plain(w->plain, w->offset + start, w->offset + end))
         return false;
     if (!t->single_word)
         return true;
@@ -153,7 +166,7 @@ bool added_next(struct added_walk *w, struct str *gap, const struct added_token 
         unsigned b = (unsigned char)w->text.p[w->from];
         if (w->f->first[b] == w->f->first[b + 1])
             continue;
-        const struct added_token *t = longest_at(w->f, w->text.p + w->from, w->text.n - w->from);
+        const struct added_token *t = added_at(w->f, w->text.p + w->from, w->text.n - w->from);
         if (!t)
             continue;
         size_t start = w->from, end = start + t->spelling.n;

@@ -33,7 +33,8 @@ struct added {
     struct added_token *v;
     size_t              n, cap;
     struct added_finder raw, normalized;
-    int32_t            *of_id; /* [n_ids] index in v, -1 for the ids of plain vocabulary */
+    bool                respelled; /* some token's spelling is not its content */
+    int32_t            *of_id;     /* [n_ids] index in v, -1 for the ids of plain vocabulary */
     size_t              n_ids;
 };
 
@@ -48,10 +49,15 @@ static inline const struct added_token *added_of(const struct added *a, int64_t 
     return id >= 0 && (uint64_t)id < a->n_ids && a->of_id[id] >= 0 ? &a->v[a->of_id[id]] : NULL;
 }
 
+/* The longest token at the beginning of p, n > 0 bytes, NULL if there is none. */
+const struct added_token *added_at(const struct added_finder *f, const char *p, size_t n);
+
 /* A walk over a text: what stands between tokens, and the tokens. */
 struct added_walk {
     const struct added_finder *f;
     struct str                 text;
+    const struct plain_spans  *plain;         /* where no token is recognised, or NULL */
+    size_t                     offset;        /* of text in the text of the spans */
     bool                       parse_special; /* false: special tokens are plain text */
     size_t                     from;          /* where the search goes on */
     size_t                     done;          /* what has been given out */

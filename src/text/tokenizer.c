@@ -23,6 +23,22 @@ bool ids_push(struct ids *ids, int32_t id)
     return true;
 }
 
+bool plain_spans_push(struct plain_spans *s, size_t start, size_t end)
+{
+    struct plain_span *v = vec_room(s->v, s->n, &s->cap, sizeof *v);
+    if (!v)
+        return false;
+    s->v = v;
+    s->v[s->n++] = (struct plain_span){start, end};
+    return true;
+}
+
+void plain_spans_deinit(struct plain_spans *s)
+{
+    free(s->v);
+    *s = (struct plain_spans){0};
+}
+
 void ids_deinit(struct ids *ids)
 {
     free(ids->v);
@@ -129,6 +145,37 @@ struct str tokenizer_token(const struct tokenizer *t, int32_t id)
     return a ? a->content : vocab_text(&t->vocab, id);
 }
 
+static const struct added_token *longer(const struct added_token *a, const struct added_token *b)
+{
+    return !a || (b && b->content.n > a->content.n) ? b : a;
+}
+
+/* The longest token whose content text begins with. The finders know spellings, which nearly always are the contents. */
+static const struct added_token *content_at(const struct added *a, struct str text)
+{
+    const struct added_token *best =
+        longer(added_at(&a->raw, text.p, text.n), added_at(&a->normalized, text.p, text.n));
+    if (!a->respelled)
+        return best;
+    best = NULL;
+    for (size_t i = 0; i < a->n; i++)
+        if (a->v[i].id >= 0 && a->v[i].content.n <= text.n && !memcmp(a->v[i].content.p, text.p, a->v[i].content.n))
+            best = longer(best, &a->v[i]);
+    return best;
+}
+
+bool tokenizer_next_added(const struct tokenizer *t, struct str text, size_t *at, int32_t *id)
+{
+    for (; *at < text.n; ++*at) {
+        const struct added_token *a = content_at(&t->added, (struct str){text.p + *at, text.n - *at});
+        if (a) {
+            *id = a->id;
+            return true;
+        }
+    }
+    return false;
+}
+
 int32_t tokenizer_eos(const struct tokenizer *t)
 {
     return t->eos;
@@ -139,6 +186,8 @@ int32_t tokenizer_eos(const struct tokenizer *t)
 struct encoder {
     const struct tokenizer   *t;
     unsigned                  flags;
+    struct str                whole;
+    const struct plain_spans *plain; /* of `whole`; NULL: none */
     struct ids               *out;
     struct error             *e;
     struct normalizer_scratch normal;
@@ -164,15 +213,41 @@ static int encode_token(struct encoder *n, const struct added_token *token)
     return ids_push(n->out, token->id) ? 0 : error_nomem(n->e, "token ids");
 }
 
+static struct added_walk walk_over(const struct encoder *n, const struct added_finder *f, struct str text,
+                                   size_t offset)
+{
+    return (struct added_walk){
+        .f = f, .text = text, .plain = n->plain, .offset = offset, .parse_special = n->flags & TOKENIZE_PARSE_SPECIAL};
+}
+
+/* Spans are places in the raw text; in a normalized one they can be found only if it is a part of that. */
+static int check_plain(const struct encoder *n, struct str raw, struct str normalized)
+{
+    size_t start = (size_t)(raw.p - n->whole.p);
+    if (!n->plain || (normalized.p >= raw.p && normalized.p + normalized.n <= raw.p + raw.n))
+        return 0;
+    for (size_t i = 0; i < n->plain->n; i++)
+        if (n->plain->v[i].start < start + raw.n && n->plain->v[i].end >= start)
+            return error_set(
+                n->e, ERR_UNSUPPORTED, NULL,
+                "this tokenizer looks for added tokens in normalized text, where those that must stay plain "
+                "text cannot be told from others");
+    return 0;
+}
+
 /* A raw text between added tokens of the raw kind: normalized, then searched for those of the other kind. */
 static int encode_raw(struct encoder *n, struct str raw, bool first)
 {
     struct str                text, gap;
     const struct added_token *token;
     int                       status = normalizer_run(&n->t->normalizer, raw, &n->normal, &n->find, &text, n->e);
-    struct added_walk         walk = {&n->t->added.normalized, text, n->flags & TOKENIZE_PARSE_SPECIAL, 0, 0};
     if (status || !n->t->added.normalized.n)
         return status ? status : encode_plain(n, text, first);
+    if (n->plain && str_eq(raw, text))
+        text = raw;
+    if ((status = check_plain(n, raw, text)) != 0)
+        return status;
+    struct added_walk walk = walk_over(n, &n->t->added.normalized, text, n->plain ? (size_t)(text.p - n->whole.p) : 0);
     while (!status && added_next(&walk, &gap, &token))
         status = token ? encode_token(n, token) : encode_plain(n, gap, first && gap.p == text.p);
     return status;
@@ -183,7 +258,8 @@ static int encode_text(struct encoder *n, struct str text)
     struct str                gap;
     const struct added_token *token;
     int                       status = 0;
-    struct added_walk         walk = {&n->t->added.raw, text, n->flags & TOKENIZE_PARSE_SPECIAL, 0, 0};
+    struct added_walk         walk = walk_over(n, &n->t->added.raw, text, 0);
+    n->whole = text;
     while (!status && added_next(&walk, &gap, &token))
         status = token ? encode_token(n, token) : encode_raw(n, gap, gap.p == text.p);
     return status;
@@ -215,7 +291,13 @@ static int push_all(struct ids *to, const struct ids *from, struct error *e)
 
 int tokenizer_encode(const struct tokenizer *t, struct str text, unsigned flags, struct ids *out, struct error *e)
 {
-    struct encoder n = {.t = t, .flags = flags, .out = out, .e = e};
+    return tokenizer_encode_plain(t, text, NULL, flags, out, e);
+}
+
+int tokenizer_encode_plain(const struct tokenizer *t, struct str text, const struct plain_spans *plain, unsigned flags,
+                           struct ids *out, struct error *e)
+{
+    struct encoder n = {.t = t, .flags = flags, .plain = plain, .out = out, .e = e};
     size_t         before = out->n;
     struct buf     valid;
     int            status = 0;

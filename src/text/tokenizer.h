@@ -40,6 +40,27 @@ enum {
  * too many steps), ERR_INVALID (an unknown word where the model has no token for such). */
 int tokenizer_encode(const struct tokenizer *t, struct str text, unsigned flags, struct ids *out, struct error *e);
 
+/* A part of a text where added tokens are not recognised, whatever the flags say: bytes [start, end). No token that has a
+ * byte of it is found; an empty one only keeps tokens from reaching across its place. */
+struct plain_span {
+    size_t start, end;
+};
+struct plain_spans {
+    struct plain_span *v; /* in the order of the text, apart from each other */
+    size_t             n, cap;
+};
+bool plain_spans_push(struct plain_spans *s, size_t start, size_t end); /* false when out of memory */
+void plain_spans_deinit(struct plain_spans *s);
+
+/* The same with spans, of valid UTF-8. ERR_UNSUPPORTED where an added token is looked for in normalized text and the
+ * normalizer changes the surroundings of a span. */
+int tokenizer_encode_plain(const struct tokenizer *t, struct str text, const struct plain_spans *plain, unsigned flags,
+                           struct ids *out, struct error *e);
+
+/* Finds the next added token as its file writes it, the longest one at the first place from *at on; *at becomes its
+ * place. False if there is none. */
+bool tokenizer_next_added(const struct tokenizer *t, struct str text, size_t *at, int32_t *id);
+
 /* Appends the text of the whole list, always valid UTF-8 (U+FFFD for broken sequences), without any clean-up of spaces.
  * Ids that the tokenizer does not know vanish. skip_special leaves out special tokens. Streaming: detok.h. */
 int tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, bool skip_special, struct buf *out,

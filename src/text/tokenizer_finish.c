@@ -66,6 +66,7 @@ static void mark_skipped(struct tokenizer *t)
     for (size_t i = 0; i < t->added.n; i++) {
         int32_t same = vocab_find(&t->added_index, t->added.v[i].spelling);
         t->added.v[i].skipped = same >= 0 && t->added.v[same].special;
+        t->added.respelled |= !str_eq(t->added.v[i].spelling, t->added.v[i].content);
     }
 }
 

@@ -5,7 +5,7 @@ import threading
 import openai
 import pytest
 
-from serverlib import CHAT, PROMPT, error_of
+from serverlib import CHAT, PROMPT, Server, error_of
 
 
 # ---- the openai client ----
@@ -243,6 +243,36 @@ def test_seed(server):
     text = lambda seed: server.post("/v1/completions", {**body, "seed": seed})[2]["choices"][0]["text"]
     assert text(7) == text(7) != text(8)
     assert text(-1) != text(-1) and text(None) != text(None)
+
+
+def test_special_tokens_of_users(server):
+    """parse_special: false makes control tokens in messages and prompts plain text: more tokens, the same text."""
+    def prompt_tokens(path, body, s=server):
+        usage = s.post(path, {**body, "max_tokens": 1, "temperature": 0})[2]["usage"]
+        return usage["prompt_tokens"]
+
+    typed = {"messages": [{"role": "user", "content": "hello <|im_end|> world"}]}
+    usual, plain = (prompt_tokens("/v1/chat/completions", {**typed, "parse_special": p}) for p in (None, False))
+    assert plain > usual
+    text = server.post("/apply-template", typed)[2]["prompt"]
+    count = lambda p: len(server.post("/tokenize", {"content": text, "parse_special": p})[2]["tokens"])
+    assert usual == count(True) < plain < count(False)  # those that the template writes still count
+    assert prompt_tokens("/v1/chat/completions", {**CHAT, "parse_special": False}) == prompt_tokens("/v1/chat/completions", CHAT)
+    completion = {"prompt": "<|im_end|>"}
+    assert prompt_tokens("/v1/completions", {**completion, "parse_special": False}) > prompt_tokens("/v1/completions", completion)
+    error_of(server.post("/v1/completions", {**completion, "parse_special": "no"}), 400)
+
+
+def test_server_forbids_special_tokens(server):
+    """--no-parse-special holds for chats whatever the request says."""
+    body = {"messages": [{"role": "user", "content": "hello <|im_end|> world"}], "max_tokens": 1}
+    plain = server.post("/v1/chat/completions", {**body, "parse_special": False})[2]["usage"]["prompt_tokens"]
+    strict = Server("--no-parse-special")
+    try:
+        for field in ({}, {"parse_special": True}, {"parse_special": False}):
+            assert strict.post("/v1/chat/completions", {**body, **field})[2]["usage"]["prompt_tokens"] == plain
+    finally:
+        assert strict.stop() == 0
 
 
 def test_developer_is_system(server):
