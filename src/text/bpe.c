@@ -171,6 +171,36 @@ static int unknown(const struct bpe *m, struct str c, struct bpe_scratch *s, boo
     return status;
 }
 
+/* Room for n bytes in s->spelled. */
+static bool spelled_room(struct bpe_scratch *s, size_t n)
+{
+    if (s->spelled_cap >= n)
+        return true;
+    size_t cap = MAX(2 * n, (size_t)256);
+    char  *p = realloc(s->spelled, cap);
+    if (!p)
+        return false;
+    s->spelled = p;
+    s->spelled_cap = cap;
+    return true;
+}
+
+/* A character c of the piece with what it wears at its place. */
+static int dress(const struct bpe *m, struct str piece, struct str *c, struct bpe_scratch *s, struct error *e)
+{
+    bool       first = c->p == piece.p, last = c->p + c->n == piece.p + piece.n;
+    struct str before = first ? STR("") : m->prefix, after = last ? m->suffix : STR("");
+    if (!before.n && !after.n)
+        return 0;
+    if (!spelled_room(s, before.n + c->n + after.n))
+        return error_nomem(e, "a long text");
+    memcpy(s->spelled, before.p, before.n);
+    memcpy(s->spelled + before.n, c->p, c->n);
+    memcpy(s->spelled + before.n + c->n, after.p, after.n);
+    *c = (struct str){s->spelled, before.n + c->n + after.n};
+    return 0;
+}
+
 /* The symbols that a piece begins with. An unk is added only when a known character or the end comes (so that it can
  * fuse with its neighbours), which puts byte tokens in between before it: so does the reference. */
 static int first_symbols(const struct bpe *m, struct str piece, bool bytes, struct bpe_scratch *s, struct error *e)
@@ -189,6 +219,8 @@ static int first_symbols(const struct bpe *m, struct str piece, bool bytes, stru
             c = (struct str){spelled, bytelevel_spell(piece.p + i, 1, spelled)};
         } else {
             len = c.n = (size_t)utf8_decode(piece.p + i, piece.n - i, &cp);
+            if ((m->prefix.n || m->suffix.n) && (status = dress(m, piece, &c, s, e)) != 0)
+                break;
             id = vocab_find(m->vocab, c);
         }
         if (id < 0) {
@@ -308,9 +340,12 @@ static int join_long(const struct bpe *m, struct bpe_scratch *s, size_t from, si
     return status;
 }
 
-/* Whether any merge may join symbol i with the next. */
+/* Whether any merge may join symbol i with the next. With a prefix, which vanishes within a token, the characters that
+ * face each other do not tell. */
 static bool may_join(const struct bpe *m, const struct bpe_node *v, size_t i)
 {
+    if (m->prefix.n)
+        return true;
     size_t seam = seam_of(m, v[i].id, v[i + 1].id);
     return m->seams[seam / 64] >> (seam % 64) & 1;
 }
@@ -349,14 +384,8 @@ static int whole_token(const struct bpe *m, struct str piece, bool bytes, struct
     if (piece.n > m->vocab->longest)
         return 0;
     if (bytes) {
-        if (s->spelled_cap < 2 * piece.n) {
-            size_t cap = MAX(4 * piece.n, (size_t)256);
-            char  *p = realloc(s->spelled, cap);
-            if (!p)
-                return error_nomem(e, "a long text");
-            s->spelled = p;
-            s->spelled_cap = cap;
-        }
+        if (!spelled_room(s, 2 * piece.n))
+            return error_nomem(e, "a long text");
         piece = (struct str){s->spelled, bytelevel_spell(piece.p, piece.n, s->spelled)};
     }
     *id = vocab_find(m->vocab, piece);

@@ -34,8 +34,11 @@ struct bpe {
     bool      byte_fallback; /* unknown characters become tokens "<0xHH>" */
     bool      fuse_unk;      /* neighbouring unknown characters become one unk */
     int32_t   unk_id;        /* BPE_NONE: unknown characters vanish */
-    int32_t   byte_id[256];  /* the token of a byte's spelling (bytelevel.h), -1 if none */
-    int32_t   hex_id[256];   /* the token "<0xHH>" */
+    /* What symbols wear that do not begin a piece, and those that end one. They outlive the model. A model that has
+     * them does not read bytes. */
+    struct str prefix, suffix;
+    int32_t    byte_id[256]; /* the token of a byte's spelling (bytelevel.h), -1 if none */
+    int32_t    hex_id[256];  /* the token "<0xHH>" */
     /* [vocab size] what is known of a piece that is a whole token: 0 nothing yet, 1 it encodes to that token, 2 it does
      * not. Threads may find it out at the same time; all write the same. */
     _Atomic uint8_t *whole;
@@ -53,7 +56,7 @@ struct bpe_scratch {
     struct bpe_node *nodes;
     uint64_t        *heap;
     size_t           n_nodes, nodes_cap, n_heap, heap_cap;
-    char            *spelled; /* a piece as the vocabulary spells its bytes */
+    char            *spelled; /* a piece as the vocabulary spells its bytes; a character with prefix and suffix */
     size_t           spelled_cap;
 };
 void bpe_scratch_deinit(struct bpe_scratch *s);

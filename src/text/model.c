@@ -91,7 +91,7 @@ void model_deinit(struct model *m)
 
 bool model_reads_bytes(const struct model *m)
 {
-    return m->kind == &model_kind_bpe;
+    return m->kind == &model_kind_bpe && !m->bpe.prefix.n && !m->bpe.suffix.n;
 }
 
 void model_scratch_init(struct model_scratch *s)

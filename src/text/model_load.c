@@ -17,6 +17,7 @@ struct fields {
     const struct model_kind *kind; /* NULL: not told */
     struct str               unk, prefix, suffix;
     int64_t                  unk_id, max_chars; /* -1: not told */
+    bool                     has_prefix;        /* the field is there, maybe null */
     bool                     byte_fallback, fuse_unk, ignore_merges;
 };
 
@@ -60,11 +61,16 @@ static int want_count(struct loader *l, enum json_token t, const char *name, int
     return 0;
 }
 
-/* Dropping merges at random is for training: nothing here does it, and only what would be valid is let pass. */
+/* The share of merges that are left out at random, which is for training. It is not done here: the same text always
+ * gives the same ids, and a file that asks for it is told so. */
 static int want_dropout(struct loader *l, enum json_token t)
 {
     bool number = t == JSON_INT || t == JSON_REAL;
-    return t == JSON_NULL || (number && l->j->d >= 0 && l->j->d <= 1) ? 0 : wrong(l, "dropout", "null or from 0 to 1");
+    if (t != JSON_NULL && !(number && l->j->d >= 0 && l->j->d <= 1))
+        return wrong(l, "dropout", "null or from 0 to 1");
+    if (number && l->j->d > 0)
+        log_warning(l->log, "%s: model: \"dropout\" is ignored: every merge counts", l->path);
+    return 0;
 }
 
 static int want_type(struct loader *l, enum json_token t, struct fields *f)
@@ -114,15 +120,22 @@ static int read_pieces(struct loader *l)
     return vocab_index(&l->t->vocab, &a, &b) ? 0 : loader_nomem(l);
 }
 
-/* Merges are read at once if the vocabulary is known; l->merges keeps those that are to be read later. */
-static int take_merges(struct loader *l, const char *start, enum json_token t)
+static void begin_bpe(struct loader *l, const struct fields *f)
+{
+    model_begin(&l->t->model, &model_kind_bpe, &l->t->vocab);
+    l->t->model.bpe.prefix = f->prefix;
+}
+
+/* Merges are read at once if the vocabulary and the prefix, which they need, are known; else l->merges keeps them for
+ * make_bpe. */
+static int take_merges(struct loader *l, const struct fields *f, const char *start, enum json_token t)
 {
     if (t != JSON_ARRAY || l->has_merges)
         return loader_malformed(l, "model: \"merges\" is not one list");
     l->has_merges = true;
-    if (!l->has_vocab || l->t->model.kind)
+    if (!l->has_vocab || !f->has_prefix || l->t->model.kind)
         return loader_span(l, start, t, &l->merges);
-    model_begin(&l->t->model, &model_kind_bpe, &l->t->vocab);
+    begin_bpe(l, f);
     return loader_read_merges(l, l->j);
 }
 
@@ -144,11 +157,12 @@ static int make_bpe(struct loader *l, const struct fields *f)
     int         status;
     if (!l->has_merges)
         return missing(l, f, "merges");
-    if (f->prefix.n || f->suffix.n)
-        return error_set(l->e, ERR_UNSUPPORTED, "model", "%s: model 'BPE' with \"%s\" is not supported", l->path,
-                         f->prefix.n ? "continuing_subword_prefix" : "end_of_word_suffix");
-    if (l->merges.p && (status = loader_read_late_merges(l)) != 0)
-        return status;
+    if (l->merges.p) {
+        begin_bpe(l, f);
+        if ((status = loader_read_late_merges(l)) != 0)
+            return status;
+    }
+    m->suffix = f->suffix;
     m->byte_fallback = f->byte_fallback;
     m->fuse_unk = f->fuse_unk;
     m->ignore_merges = f->ignore_merges;
@@ -209,10 +223,10 @@ static int make_model(struct loader *l, struct fields *f)
         return missing(l, f, "vocab");
     if ((f->kind == &model_kind_unigram) != (m->kind == &model_kind_unigram))
         return wrong(l, "vocab", f->kind == &model_kind_unigram ? "a list of pieces" : "an object");
-    if (m->kind != f->kind)
-        model_begin(m, f->kind, &l->t->vocab);
     if (f->kind == &model_kind_bpe)
         return make_bpe(l, f);
+    if (m->kind != f->kind)
+        model_begin(m, f->kind, &l->t->vocab);
     if (f->kind == &model_kind_unigram)
         return make_unigram(l, f);
     return f->kind == &model_kind_wordpiece ? make_wordpiece(l, f) : make_wordlevel(l, f);
@@ -230,7 +244,7 @@ static int take_field(struct loader *l, struct fields *f, struct str key, const 
                : t == JSON_ARRAY ? read_pieces(l)
                                  : wrong(l, "vocab", "an object or a list");
     if (str_is(key, "merges"))
-        return take_merges(l, start, t);
+        return take_merges(l, f, start, t);
     if (str_is(key, "unk_token"))
         return want_text(l, t, "unk_token", &f->unk);
     if (str_is(key, "unk_id"))
@@ -241,8 +255,12 @@ static int take_field(struct loader *l, struct fields *f, struct str key, const 
         return want_bool(l, t, "fuse_unk", &f->fuse_unk);
     if (str_is(key, "ignore_merges"))
         return want_bool(l, t, "ignore_merges", &f->ignore_merges);
-    if (str_is(key, "continuing_subword_prefix"))
+    if (str_is(key, "continuing_subword_prefix")) {
+        if (f->has_prefix)
+            return wrong(l, "continuing_subword_prefix", "there once only");
+        f->has_prefix = true;
         return want_text(l, t, "continuing_subword_prefix", &f->prefix);
+    }
     if (str_is(key, "end_of_word_suffix"))
         return want_text(l, t, "end_of_word_suffix", &f->suffix);
     if (str_is(key, "max_input_chars_per_word"))

@@ -67,9 +67,12 @@ static int put_merge(struct loader *l, int32_t left, int32_t right)
 {
     const struct vocab *v = &l->t->vocab;
     struct str          a = vocab_text(v, left), b = vocab_text(v, right);
+    size_t              prefix = l->t->model.bpe.prefix.n;
+    if (b.n < prefix)
+        return unknown_merge(l, b, "lacks the continuing_subword_prefix in");
     buf_clear(&l->key);
     buf_put(&l->key, a.p, a.n);
-    buf_put(&l->key, b.p, b.n);
+    buf_put(&l->key, b.p + prefix, b.n - prefix);
     if (l->key.failed)
         return loader_nomem(l);
     /* A trainer numbers what its merges make in their order, so the next id is nearly always it. */
