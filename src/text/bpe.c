@@ -1,64 +1,91 @@
-/* See bpe.h.
- *
- * A short piece (nearly all are) is an array in which the least rank is searched linearly. A long one is a linked list
- * with a heap of (rank, position), O(n log n): files without a pre-tokenizer make one piece of a whole text, and a
- * megabyte of one letter is one piece everywhere. Entries of the heap are not removed when their pair changes; an entry
- * counts only if the node still has its rank.
- */
+/* The model and the way of one piece through it: the cache, or first symbols and joining (bpe_join.h), for long pieces
+ * part by part. Contracts in bpe.h. */
 #include "text/bpe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "base/num.h"
 #include "base/utf8.h"
 #include "base/vec.h"
+#include "text/bpe_join.h"
 #include "text/bytelevel.h"
 
-#define NO_RANK UINT32_MAX
-#define NO_NODE UINT32_MAX
-#define SHORT_MAX 48 /* symbols */
+#define SEAM_DIRECT 0x180u /* characters below it, which spell bytes too, have a bit of their own */
+#define SEAM_HASHED 20     /* bits of the hash of others */
+#define SEAMS (SEAM_DIRECT * SEAM_DIRECT + (1u << SEAM_HASHED))
 
-/* A symbol; the pair it makes with the next one. */
-struct bpe_node {
-    int32_t  id, joined; /* token; token of the pair */
-    uint32_t rank;       /* of the pair; NO_RANK: it has none */
-    uint32_t prev, next; /* linked lists only */
-};
+/* Modes of the cache. */
+enum { MODE_BYTES = 1, MODE_PART = 2 };
 
 void bpe_init(struct bpe *m, const struct vocab *vocab)
 {
-    *m = (struct bpe){.vocab = vocab, .unk_id = BPE_NONE};
+    *m = (struct bpe){.vocab = vocab, .unk_id = BPE_NONE, .seed = hash_seed() | 1};
 }
 
 void bpe_deinit(struct bpe *m)
 {
     free(m->pairs);
-    free((void *)m->whole);
+    free(m->slots);
     free(m->seams);
+    bpe_cache_free(m->cache);
     *m = (struct bpe){0};
 }
 
-/* The facing characters of two tokens, as a number below 1 << BPE_SEAM_BITS. */
-static size_t seam_of(const struct bpe *m, int32_t left, int32_t right)
+/* --- seams ------------------------------------------------------------------------------------------------------ */
+
+/* The number of the seam between two characters. */
+static inline size_t seam_of(uint32_t left, uint32_t right)
 {
-    struct str a = vocab_text(m->vocab, left), b = vocab_text(m->vocab, right);
-    size_t     at = a.n;
-    uint32_t   x = 0, y = 0;
-    while (at > 0 && ((unsigned char)a.p[--at] & 0xc0) == 0x80)
-        ;
-    utf8_decode(a.p + at, a.n - at, &x);
-    utf8_decode(b.p, b.n, &y);
-    return ((uint64_t)x << 32 | y) * 0x9e3779b97f4a7c15u >> (64 - BPE_SEAM_BITS);
+    if (left < SEAM_DIRECT && right < SEAM_DIRECT)
+        return left * SEAM_DIRECT + right;
+    uint64_t hash = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
+    return SEAM_DIRECT * SEAM_DIRECT + (hash >> (64 - SEAM_HASHED));
 }
+
+static void add_seam(struct bpe *m, struct str left, struct str right)
+{
+    size_t   at = left.n;
+    uint32_t x = 0, y = 0;
+    while (at > 0 && ((unsigned char)left.p[--at] & 0xc0) == 0x80)
+        ;
+    utf8_decode(left.p + at, left.n - at, &x);
+    utf8_decode(right.p, right.n, &y);
+    size_t seam = seam_of(x, y);
+    m->seams[seam / 64] |= (uint64_t)1 << (seam % 64);
+}
+
+/* The character at p, or the one that spells the byte there; moves p. */
+static inline uint32_t facing(const char **p, bool bytes)
+{
+    return bytes ? bytelevel_char((unsigned char)*(*p)++) : utf8_next(p);
+}
+
+/* The end of the part that begins at p. */
+static const char *part_end(const struct bpe *m, const char *p, const char *end, bool bytes)
+{
+    uint32_t left = facing(&p, bytes);
+    while (p < end) {
+        const char *q = p;
+        uint32_t    right = facing(&q, bytes);
+        size_t      seam = seam_of(left, right);
+        if (!(m->seams[seam / 64] >> (seam % 64) & 1))
+            break;
+        left = right;
+        p = q;
+    }
+    return p;
+}
+
+/* --- making ----------------------------------------------------------------------------------------------------- */
 
 bool bpe_add(struct bpe *m, int32_t left, int32_t right, int32_t id)
 {
-    if (!m->seams && !(m->seams = calloc((size_t)1 << (BPE_SEAM_BITS - 6), sizeof *m->seams)))
+    if (!m->seams && !(m->seams = calloc(SEAMS / 64 + 1, sizeof *m->seams)))
         return false;
-    size_t seam = seam_of(m, left, right);
-    m->seams[seam / 64] |= (uint64_t)1 << (seam % 64);
-    struct bpe_pair *p = m->n_pairs < NO_RANK - 1 ? vec_room(m->pairs, m->n_pairs, &m->cap, sizeof *p) : NULL;
+    add_seam(m, vocab_text(m->vocab, left), vocab_text(m->vocab, right));
+    struct bpe_pair *p = m->n_pairs < BPE_NO_RANK - 1 ? vec_room(m->pairs, m->n_pairs, &m->cap, sizeof *p) : NULL;
     if (!p)
         return false;
     m->pairs = p;
@@ -67,83 +94,82 @@ bool bpe_add(struct bpe *m, int32_t left, int32_t right, int32_t id)
     return true;
 }
 
-static inline size_t pair_hash(uint32_t left, uint32_t right)
-{
-    uint64_t h = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
-    return (size_t)(h ^ h >> 32);
-}
-
-/* The slot that holds a pair, or the free one (rank NO_RANK) where it belongs. */
-static inline struct bpe_pair *pair_slot(struct bpe_pair *table, size_t mask, uint32_t left, uint32_t right)
-{
-    size_t i = pair_hash(left, right) & mask;
-    while (table[i].rank != NO_RANK && (table[i].left != left || table[i].right != right))
-        i = (i + 1) & mask;
-    return &table[i];
-}
-
 /* Of equal pairs the later one stays, as in the reference, which inserts them into a map. */
 static bool index_pairs(struct bpe *m)
 {
-    size_t n = 2;
-    while (n < 2 * m->n_pairs)
-        n *= 2;
-    struct bpe_pair *table = malloc(n * sizeof *table);
-    if (!table)
+    m->n_slots = 2 * m->n_pairs + 2;
+    m->slots = malloc(m->n_slots * sizeof *m->slots);
+    if (!m->slots)
         return false;
-    for (size_t i = 0; i < n; i++)
-        table[i].rank = NO_RANK;
+    for (size_t i = 0; i < m->n_slots; i++)
+        m->slots[i].rank = BPE_NO_RANK;
     for (size_t i = 0; i < m->n_pairs; i++)
-        *pair_slot(table, n - 1, m->pairs[i].left, m->pairs[i].right) = m->pairs[i];
+        *bpe_find_pair(m, (int32_t)m->pairs[i].left, (int32_t)m->pairs[i].right) = m->pairs[i];
     free(m->pairs);
-    m->pairs = table;
-    m->cap = n;
-    m->mask = n - 1;
+    m->pairs = NULL;
     return true;
 }
 
-bool bpe_index(struct bpe *m)
+static void index_characters(struct bpe *m)
 {
     for (unsigned b = 0; b < 256; b++) {
         char spelled[2], hex[8], byte = (char)b;
         m->byte_id[b] = vocab_find(m->vocab, (struct str){spelled, bytelevel_spell(&byte, 1, spelled)});
         snprintf(hex, sizeof hex, "<0x%02X>", b);
         m->hex_id[b] = vocab_find(m->vocab, str_of(hex));
+        if (b < 128)
+            m->ascii_id[b] = vocab_find(m->vocab, (struct str){&byte, 1});
     }
-    m->whole = calloc(m->vocab->size + 1, 1);
-    return m->whole && index_pairs(m);
 }
 
-void bpe_scratch_deinit(struct bpe_scratch *s)
+/* Whether a merge joins one of the tokens "<0xHH>", whose texts are not what stands at their place. */
+static bool joins_hex(const struct bpe *m)
 {
-    free(s->nodes);
-    free(s->heap);
-    free(s->spelled);
-    *s = (struct bpe_scratch){0};
+    uint32_t lo = UINT32_MAX, hi = 0; /* where their ids lie, nearly always one after the other */
+    for (unsigned b = 0; b < 256; b++) {
+        lo = MIN(lo, (uint32_t)m->hex_id[b]);
+        hi = MAX(hi, (uint32_t)m->hex_id[b]);
+    }
+    for (size_t i = 0; i < m->n_slots; i++) {
+        const struct bpe_pair *p = &m->slots[i];
+        if (p->rank != BPE_NO_RANK && ((p->left >= lo && p->left <= hi) || (p->right >= lo && p->right <= hi)))
+            return true;
+    }
+    return false;
 }
 
-/* Sets the pair that node a makes with the symbol `right` after it. */
-static inline void set_pair(const struct bpe *m, struct bpe_node *a, int32_t right)
+/* A piece may be cut only where every character of it makes symbols of its own: one that vanishes, or waits to fuse
+ * with its neighbours, lets those on its sides meet. */
+static void index_cuts(struct bpe *m)
 {
-    const struct bpe_pair *p = pair_slot(m->pairs, m->mask, (uint32_t)a->id, (uint32_t)right);
-    a->rank = p->rank;
-    a->joined = p->id;
+    m->cut_bytes = m->cut_chars = m->seams && !m->prefix.n && !m->suffix.n;
+    m->cut_chars &= m->byte_fallback;
+    for (unsigned b = 0; b < 256; b++) {
+        m->cut_bytes &= m->byte_id[b] >= 0;
+        m->cut_chars &= m->hex_id[b] >= 0;
+    }
+    m->cut_chars = m->cut_chars && !joins_hex(m);
+}
+
+bool bpe_index(struct bpe *m)
+{
+    m->cache = bpe_cache_new();
+    if (!m->cache || !index_pairs(m))
+        return false;
+    index_characters(m);
+    index_cuts(m);
+    return true;
 }
 
 /* --- first symbols ---------------------------------------------------------------------------------------------- */
 
-static int add_node(struct bpe_scratch *s, int32_t id, struct error *e)
+static int add_symbol(struct ids *out, int32_t id, struct error *e)
 {
-    struct bpe_node *v = s->n_nodes < INT32_MAX ? vec_room(s->nodes, s->n_nodes, &s->nodes_cap, sizeof *v) : NULL;
-    if (!v)
-        return error_nomem(e, "a long text");
-    s->nodes = v;
-    s->nodes[s->n_nodes++].id = id;
-    return 0;
+    return ids_push(out, id) ? 0 : error_nomem(e, "token ids");
 }
 
 /* The tokens "<0xHH>" of a character's bytes; sets *done if all exist. */
-static int add_hex(const struct bpe *m, struct str c, struct bpe_scratch *s, bool *done, struct error *e)
+static int add_hex(const struct bpe *m, struct str c, struct ids *out, bool *done, struct error *e)
 {
     int status = 0;
     *done = false;
@@ -151,22 +177,22 @@ static int add_hex(const struct bpe *m, struct str c, struct bpe_scratch *s, boo
         if (m->hex_id[(unsigned char)c.p[i]] < 0)
             return 0;
     for (size_t i = 0; i < c.n && !status; i++)
-        status = add_node(s, m->hex_id[(unsigned char)c.p[i]], e);
+        status = add_symbol(out, m->hex_id[(unsigned char)c.p[i]], e);
     *done = true;
     return status;
 }
 
-static int unknown(const struct bpe *m, struct str c, struct bpe_scratch *s, bool *pending, struct error *e)
+static int unknown(const struct bpe *m, struct str c, struct ids *out, bool *pending, struct error *e)
 {
     bool done = false;
-    int  status = m->byte_fallback ? add_hex(m, c, s, &done, e) : 0;
+    int  status = m->byte_fallback ? add_hex(m, c, out, &done, e) : 0;
     if (status || done || m->unk_id == BPE_NONE)
         return status;
     if (m->unk_id == BPE_MISSING)
         return error_set(e, ERR_INVALID, NULL, "the vocabulary has no token for '%.*s' and lacks the unk_token too",
                          STR_ARG(c));
     if (*pending && !m->fuse_unk)
-        status = add_node(s, m->unk_id, e);
+        status = add_symbol(out, m->unk_id, e);
     *pending = true;
     return status;
 }
@@ -201,180 +227,70 @@ static int dress(const struct bpe *m, struct str piece, struct str *c, struct bp
     return 0;
 }
 
-/* The symbols that a piece begins with. An unk is added only when a known character or the end comes (so that it can
- * fuse with its neighbours), which puts byte tokens in between before it: so does the reference. */
-static int first_symbols(const struct bpe *m, struct str piece, bool bytes, struct bpe_scratch *s, struct error *e)
+/* The symbols of bytes: each has a token, as a rule. */
+static int byte_symbols(const struct bpe *m, struct str piece, struct ids *out, bool *pending, struct error *e)
 {
-    bool pending = false;
-    int  status = 0;
-    s->n_nodes = 0;
-    for (size_t i = 0, len; i < piece.n && !status; i += len) {
-        uint32_t   cp;
-        char       spelled[2];
-        struct str c = {piece.p + i, 1};
-        int32_t    id;
-        if (bytes) {
-            id = m->byte_id[(unsigned char)piece.p[i]];
-            len = 1;
-            c = (struct str){spelled, bytelevel_spell(piece.p + i, 1, spelled)};
-        } else {
-            len = c.n = (size_t)utf8_decode(piece.p + i, piece.n - i, &cp);
-            if ((m->prefix.n || m->suffix.n) && (status = dress(m, piece, &c, s, e)) != 0)
-                break;
-            id = vocab_find(m->vocab, c);
-        }
+    int status = 0;
+    for (size_t i = 0; i < piece.n && !status; i++) {
+        char    spelled[2];
+        int32_t id = m->byte_id[(unsigned char)piece.p[i]];
         if (id < 0) {
-            status = unknown(m, c, s, &pending, e);
+            status = unknown(m, (struct str){spelled, bytelevel_spell(piece.p + i, 1, spelled)}, out, pending, e);
             continue;
         }
-        if (pending)
-            status = add_node(s, m->unk_id, e);
-        pending = false;
+        if (*pending)
+            status = add_symbol(out, m->unk_id, e);
+        *pending = false;
         if (!status)
-            status = add_node(s, id, e);
+            status = add_symbol(out, id, e);
     }
-    return pending && !status ? add_node(s, m->unk_id, e) : status;
-}
-
-/* --- joining ---------------------------------------------------------------------------------------------------- */
-
-/* In place, over an array; returns the number of symbols left. */
-static size_t join_short(const struct bpe *m, struct bpe_node *v, size_t n)
-{
-    for (size_t i = 0; i + 1 < n; i++)
-        set_pair(m, &v[i], v[i + 1].id);
-    for (;;) {
-        size_t   best = 0;
-        uint32_t rank = NO_RANK;
-        for (size_t i = 0; i + 1 < n; i++)
-            if (v[i].rank < rank) {
-                rank = v[i].rank;
-                best = i;
-            }
-        if (rank == NO_RANK)
-            return n;
-        v[best].id = v[best].joined;
-        n--;
-        for (size_t i = best + 1; i < n; i++)
-            v[i] = v[i + 1];
-        if (best + 1 < n)
-            set_pair(m, &v[best], v[best + 1].id);
-        if (best > 0)
-            set_pair(m, &v[best - 1], v[best].id);
-    }
-}
-
-static int heap_push(struct bpe_scratch *s, uint64_t key, struct error *e)
-{
-    uint64_t *h = vec_room(s->heap, s->n_heap, &s->heap_cap, sizeof *h);
-    if (!h)
-        return error_nomem(e, "a long text");
-    s->heap = h;
-    size_t i = s->n_heap++;
-    for (; i > 0 && s->heap[(i - 1) / 4] > key; i = (i - 1) / 4)
-        s->heap[i] = s->heap[(i - 1) / 4];
-    s->heap[i] = key;
-    return 0;
-}
-
-/* The least key; each node of the heap has four children. */
-static uint64_t heap_pop(struct bpe_scratch *s)
-{
-    uint64_t *h = s->heap, top = h[0], last = h[--s->n_heap];
-    size_t    n = s->n_heap, i = 0;
-    for (size_t child; (child = 4 * i + 1) < n; i = child) {
-        size_t stop = MIN(child + 4, n);
-        for (size_t k = child + 1; k < stop; k++)
-            if (h[k] < h[child])
-                child = k;
-        if (h[child] >= last)
-            break;
-        h[i] = h[child];
-    }
-    h[i] = last;
-    return top;
-}
-
-/* Looks up the pair that node i makes with its next and queues it. */
-static int queue_pair(const struct bpe *m, struct bpe_scratch *s, uint32_t i, struct error *e)
-{
-    struct bpe_node *a = &s->nodes[i];
-    a->rank = NO_RANK;
-    if (a->next == NO_NODE)
-        return 0;
-    set_pair(m, a, s->nodes[a->next].id);
-    return a->rank == NO_RANK ? 0 : heap_push(s, (uint64_t)a->rank << 32 | i, e);
-}
-
-/* Over symbols v[from .. from + n); their number becomes *left, from v[from] on. */
-static int join_long(const struct bpe *m, struct bpe_scratch *s, size_t from, size_t n, size_t *left, struct error *e)
-{
-    struct bpe_node *v = s->nodes;
-    int              status = 0;
-    size_t           end = from + n;
-    s->n_heap = 0;
-    for (size_t i = from; i < end; i++) {
-        v[i].prev = i > from ? (uint32_t)i - 1 : NO_NODE;
-        v[i].next = i + 1 < end ? (uint32_t)i + 1 : NO_NODE;
-    }
-    for (size_t i = from; i < end && !status; i++)
-        status = queue_pair(m, s, (uint32_t)i, e);
-    while (s->n_heap && !status) {
-        uint64_t key = heap_pop(s);
-        uint32_t i = (uint32_t)key, next = v[i].next;
-        if (v[i].rank != key >> 32)
-            continue;
-        v[i].id = v[i].joined;
-        v[i].next = v[next].next;
-        v[next].rank = NO_RANK;
-        if (v[i].next != NO_NODE)
-            v[v[i].next].prev = i;
-        status = queue_pair(m, s, i, e);
-        if (v[i].prev != NO_NODE && !status)
-            status = queue_pair(m, s, v[i].prev, e);
-    }
-    size_t k = from;
-    for (uint32_t i = (uint32_t)from; i != NO_NODE; i = v[i].next)
-        v[k++].id = v[i].id;
-    *left = k - from;
     return status;
 }
 
-/* Whether any merge may join symbol i with the next. With a prefix, which vanishes within a token, the characters that
- * face each other do not tell. */
-static bool may_join(const struct bpe *m, const struct bpe_node *v, size_t i)
+static int char_symbols(const struct bpe *m, struct str piece, struct bpe_scratch *s, struct ids *out, bool *pending,
+                        struct error *e)
 {
-    if (m->prefix.n)
-        return true;
-    size_t seam = seam_of(m, v[i].id, v[i + 1].id);
-    return m->seams[seam / 64] >> (seam % 64) & 1;
-}
-
-/* Joins all symbols, part by part. */
-static int join(const struct bpe *m, struct bpe_scratch *s, struct error *e)
-{
-    struct bpe_node *v = s->nodes;
-    size_t           n = s->n_nodes, kept = 0;
-    int              status = 0;
-    if (n <= SHORT_MAX || !m->seams) {
-        s->n_nodes = m->seams ? join_short(m, v, n) : n;
-        return 0;
+    bool dressed = m->prefix.n || m->suffix.n;
+    int  status = 0;
+    for (const char *p = piece.p, *end = p + piece.n; p < end && !status;) {
+        struct str c = {p, 0};
+        uint32_t   cp = utf8_next(&p);
+        c.n = (size_t)(p - c.p);
+        if (dressed && (status = dress(m, piece, &c, s, e)) != 0)
+            break;
+        int32_t id = cp < 0x80 && !dressed ? m->ascii_id[cp] : vocab_find(m->vocab, c);
+        if (id < 0) {
+            status = unknown(m, c, out, pending, e);
+            continue;
+        }
+        if (*pending)
+            status = add_symbol(out, m->unk_id, e);
+        *pending = false;
+        if (!status)
+            status = add_symbol(out, id, e);
     }
-    for (size_t from = 0, end, left; from < n && !status; from = end) {
-        for (end = from + 1; end < n && may_join(m, v, end - 1);)
-            end++;
-        if (end - from <= SHORT_MAX)
-            left = join_short(m, v + from, end - from);
-        else
-            status = join_long(m, s, from, end - from, &left, e);
-        for (size_t i = 0; i < left && !status; i++)
-            v[kept++].id = v[from + i].id;
-    }
-    s->n_nodes = kept;
     return status;
 }
 
 /* --- a piece ---------------------------------------------------------------------------------------------------- */
+
+/* First symbols, joined. An unk is added only when a known character or the end comes (so that it can fuse with its
+ * neighbours), which puts byte tokens in between before it: so does the reference. */
+static int encode_joined(const struct bpe *m, struct str part, bool bytes, struct bpe_scratch *s, struct ids *out,
+                         struct error *e)
+{
+    bool   pending = false;
+    size_t from = out->n, n;
+    int    status = bytes ? byte_symbols(m, part, out, &pending, e) : char_symbols(m, part, s, out, &pending, e);
+    if (!status && pending)
+        status = add_symbol(out, m->unk_id, e);
+    n = out->n - from;
+    if (status || n < 2)
+        return status;
+    status = bpe_join(m, s, out->v + from, &n, e);
+    out->n = from + n;
+    return status;
+}
 
 /* Finds the token that is spelled like the whole piece; *id = -1 if there is none. */
 static int whole_token(const struct bpe *m, struct str piece, bool bytes, struct bpe_scratch *s, int32_t *id,
@@ -392,25 +308,47 @@ static int whole_token(const struct bpe *m, struct str piece, bool bytes, struct
     return 0;
 }
 
+/* A piece or (mode) a part of one, by the cache if it is short. */
+static int encode_part(const struct bpe *m, struct str part, unsigned mode, struct bpe_scratch *s, struct ids *out,
+                       struct error *e)
+{
+    struct bpe_key key;
+    int32_t        ids[BPE_CACHE_IDS_MAX], whole = -1;
+    size_t         from = out->n;
+    bool           brief = part.n <= BPE_CACHE_TEXT_MAX;
+    int            status = 0, n;
+    if (brief) {
+        key = bpe_key_of(part, mode);
+        n = bpe_cache_get(m->cache, &key, ids);
+        for (int i = 0; i < n && !status; i++)
+            status = add_symbol(out, ids[i], e);
+        if (n >= 0)
+            return status;
+    }
+    if (m->ignore_merges && !(mode & MODE_PART))
+        status = whole_token(m, part, mode & MODE_BYTES, s, &whole, e);
+    if (!status)
+        status = whole >= 0 ? add_symbol(out, whole, e) : encode_joined(m, part, mode & MODE_BYTES, s, out, e);
+    if (!status && brief)
+        bpe_cache_put(m->cache, &key, out->v + from, out->n - from);
+    return status;
+}
+
 int bpe_encode(const struct bpe *m, struct str piece, bool bytes, struct bpe_scratch *s, struct ids *out,
                struct error *e)
 {
-    int32_t whole;
-    int     status = whole_token(m, piece, bytes, s, &whole, e);
-    if (status)
-        return status;
-    uint8_t known = whole >= 0 ? atomic_load_explicit(&m->whole[whole], memory_order_relaxed) : 2;
-    if (whole >= 0 && (m->ignore_merges || known == 1))
-        return ids_push(out, whole) ? 0 : error_nomem(e, "token ids");
-    status = first_symbols(m, piece, bytes, s, e);
-    if (!status)
-        status = join(m, s, e);
-    if (!status && known == 0) {
-        bool same = s->n_nodes == 1 && s->nodes[0].id == whole;
-        atomic_store_explicit(&m->whole[whole], same ? 1 : 2, memory_order_relaxed);
+    unsigned    mode = bytes ? MODE_BYTES : 0;
+    const char *p = piece.p, *end = p + piece.n;
+    int32_t     whole = -1;
+    int         status = 0;
+    if (piece.n <= BPE_CACHE_TEXT_MAX || !(bytes ? m->cut_bytes : m->cut_chars))
+        return encode_part(m, piece, mode, s, out, e);
+    if (m->ignore_merges && (status = whole_token(m, piece, bytes, s, &whole, e)) == 0 && whole >= 0)
+        return add_symbol(out, whole, e);
+    while (p < end && !status) {
+        const char *to = part_end(m, p, end, bytes);
+        status = encode_part(m, (struct str){p, (size_t)(to - p)}, mode | MODE_PART, s, out, e);
+        p = to;
     }
-    for (size_t i = 0; i < s->n_nodes && !status; i++)
-        if (!ids_push(out, s->nodes[i].id))
-            status = error_nomem(e, "token ids");
     return status;
 }

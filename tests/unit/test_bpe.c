@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "text/bpe.h"
+#include "text/bytelevel.h"
 
 #define MERGES_MAX 300
 
@@ -23,13 +24,30 @@ static unsigned roll(unsigned n)
 
 struct world {
     struct vocab vocab;
+    size_t       n_tokens; /* that the letters and merges have made */
     struct bpe   bpe;
     int32_t      left[MERGES_MAX], right[MERGES_MAX], made[MERGES_MAX];
     int          n;
 };
 
+/* Tokens for all bytes, by which long pieces may be cut into parts: their spellings and "<0xHH>". */
+static void add_bytes(struct world *w)
+{
+    char text[8];
+    w->n_tokens = w->vocab.size;
+    for (unsigned b = 0; b < 256; b++) {
+        char byte = (char)b;
+        snprintf(text, sizeof text, "<0x%02X>", b);
+        assert_true(vocab_put(&w->vocab, (int32_t)w->vocab.size, str_of(text)));
+        if (b < 'a' || b > 'e')
+            assert_true(
+                vocab_put(&w->vocab, (int32_t)w->vocab.size, (struct str){text, bytelevel_spell(&byte, 1, text)}));
+    }
+    w->bpe.byte_fallback = true;
+}
+
 /* Letters a..e as tokens 0..4, then random merges of tokens so far; equal texts are one token. */
-static void make_world(struct world *w, int n_merges)
+static void make_world(struct world *w, int n_merges, bool bytes)
 {
     int32_t a, b;
     char    text[64];
@@ -66,10 +84,15 @@ static void make_world(struct world *w, int n_merges)
         t = w->right[i], w->right[i] = w->right[k], w->right[k] = t;
         t = w->made[i], w->made[i] = w->made[k], w->made[k] = t;
     }
+    w->n_tokens = w->vocab.size;
+    if (bytes)
+        add_bytes(w);
     assert_true(vocab_index(&w->vocab, &a, &b));
     for (int i = 0; i < w->n; i++)
         assert_true(bpe_add(&w->bpe, w->left[i], w->right[i], w->made[i]));
     assert_true(bpe_index(&w->bpe));
+    assert_int_equal(w->bpe.cut_bytes, bytes && w->n > 0);
+    assert_int_equal(w->bpe.cut_chars, bytes && w->n > 0);
 }
 
 /* The definition: again and again the pair that stands earliest in the list is joined (of equal
@@ -106,7 +129,7 @@ static void check_piece(struct world *w, size_t n, struct bpe_scratch *s)
         text[i] = (char)('a' + want[i]);
     }
     size_t n_want = naive(w, want, n);
-    assert_int_equal(bpe_encode(&w->bpe, (struct str){text, n}, false, s, &got, NULL), 0);
+    assert_int_equal(bpe_encode(&w->bpe, (struct str){text, n}, w->bpe.cut_bytes && roll(2), s, &got, NULL), 0);
     if (got.n != n_want || (got.n && memcmp(got.v, want, n_want * sizeof *want) != 0))
         fail_msg("'%.*s': %zu ids, wanted %zu", (int)n, text, got.n, n_want);
     ids_deinit(&got);
@@ -118,13 +141,13 @@ static void test_random(void **state)
     static struct world w;
     struct bpe_scratch  s = {0};
     seed = 7;
-    for (int round = 0; round < 30; round++) {
-        make_world(&w, (int)roll(MERGES_MAX));
+    for (int round = 0; round < 60; round++) {
+        make_world(&w, (int)roll(MERGES_MAX), round % 2);
         for (int i = 0; i < 30; i++)
             check_piece(&w, i < 20 ? 1 + roll(12) : 1 + roll(599), &s);
-        /* Whole tokens, twice: what was found out about them is used the second time. */
+        /* Whole tokens, twice: the second time they come from the cache. */
         for (int twice = 0; twice < 2; twice++)
-            for (size_t id = 0; id < w.vocab.size; id++) {
+            for (size_t id = 0; id < w.n_tokens; id++) {
                 struct str text = vocab_text(&w.vocab, (int64_t)id);
                 int32_t    want[12];
                 struct ids got = {0};
@@ -142,17 +165,25 @@ static void test_random(void **state)
     bpe_scratch_deinit(&s);
 }
 
-static void encode(struct bpe *m, struct vocab *v, const char *text, const char *want)
+/* Encodes a text with a model of its own, since settings stand when a model is made. */
+static void encode(const struct bpe *settings, const struct vocab *v, const char *text, const char *want)
 {
     struct bpe_scratch s = {0};
     struct ids         got = {0};
+    struct bpe         m;
     char               line[200] = "";
-    assert_int_equal(bpe_encode(m, str_of(text), false, &s, &got, NULL), 0);
+    bpe_init(&m, v);
+    m.unk_id = settings->unk_id;
+    m.fuse_unk = settings->fuse_unk;
+    m.byte_fallback = settings->byte_fallback;
+    assert_true(bpe_add(&m, 1, 2, 5) && bpe_add(&m, 1, 0, 6) && bpe_index(&m));
+    assert_int_equal(bpe_encode(&m, str_of(text), false, &s, &got, NULL), 0);
     for (size_t i = 0; i < got.n; i++)
         snprintf(line + strlen(line), sizeof line - strlen(line), "%s%.*s", i ? " " : "",
                  STR_ARG(vocab_text(v, got.v[i])));
     assert_string_equal(line, want);
     bpe_scratch_deinit(&s);
+    bpe_deinit(&m);
     ids_deinit(&got);
 }
 
@@ -161,7 +192,7 @@ static void test_unknown(void **state)
     (void)state;
     static const char *const tokens[] = {"<unk>", "a", "b", "<0xC3>", "<0xA9>", "ab", "a<unk>"};
     struct vocab             v;
-    struct bpe               m;
+    struct bpe               m = {.unk_id = BPE_NONE};
     struct error             e = {0};
     struct bpe_scratch       s = {0};
     struct ids               ids = {0};
@@ -170,21 +201,23 @@ static void test_unknown(void **state)
     for (int i = 0; i < 7; i++)
         assert_true(vocab_put(&v, i, str_of(tokens[i])));
     assert_true(vocab_index(&v, &x, &y));
-    bpe_init(&m, &v);
-    assert_true(bpe_add(&m, 1, 2, 5) && bpe_add(&m, 1, 0, 6) && bpe_index(&m));
     encode(&m, &v, "ab?ab", "ab ab"); /* without an unk_token they vanish */
+    encode(&m, &v, "??a?????????????????????????????????????b", "ab");
     m.unk_id = 0;
     encode(&m, &v, "ab??b", "ab <unk> <unk> b");
     encode(&m, &v, "ba?", "b a<unk>"); /* an unk takes part in merges */
     m.fuse_unk = true;
     encode(&m, &v, "b???b", "b <unk> b");
+    encode(&m, &v, "b????????????????????????????????????????b", "b <unk> b");
     m.byte_fallback = true;
     encode(&m, &v, "b\xc3\xa9?", "b <0xC3> <0xA9> <unk>");
     encode(&m, &v, "?\xc3\xa9?", "<0xC3> <0xA9> <unk>"); /* a pending unk comes after them, as in the reference */
-    m.byte_fallback = false;
+    bpe_init(&m, &v);
     m.unk_id = BPE_MISSING;
+    assert_true(bpe_index(&m));
     assert_int_equal(bpe_encode(&m, STR("a?"), false, &s, &ids, &e), ERR_INVALID);
     assert_non_null(strstr(e.msg, "'?'"));
+    ids_deinit(&ids);
     bpe_scratch_deinit(&s);
     bpe_deinit(&m);
     vocab_deinit(&v);
