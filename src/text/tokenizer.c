@@ -8,6 +8,7 @@
 #include "base/num.h"
 #include "base/utf8.h"
 #include "base/vec.h"
+#include "text/sources.h"
 #include "text/tokenizer_int.h"
 
 #define ARENA_MAX ((size_t)256 << 20)
@@ -75,22 +76,60 @@ int tokenizer_load_text(struct tokenizer **out, struct str text, const char *pat
     return status;
 }
 
-int tokenizer_load(struct tokenizer **out, const char *dir, const struct log *log, struct error *e)
+static int load_json(struct tokenizer **out, const char *dir, const struct log *log, struct error *e)
 {
     struct file_map f;
     char           *path = NULL;
-    int             status;
     *out = NULL;
     if (asprintf(&path, "%s/tokenizer.json", dir) < 0)
         return error_nomem(e, "a tokenizer");
-    status = file_map_open(&f, path, e);
+    int status = file_map_open(&f, path, e);
     if (!status) {
         status = tokenizer_load_text(out, (struct str){f.p, f.n}, path, log, e);
         file_map_close(&f);
     }
     free(path);
-    if (!*out)
+    return status;
+}
+
+/* From another file. The named special tokens are the draft's, which knows what the class defaults to. */
+static int load_other(struct tokenizer **out, const char *dir, const struct log *log, struct error *e)
+{
+    static const int of[NAMED_COUNT] = {
+        [NAMED_BOS] = SPECIAL_BOS, [NAMED_EOS] = SPECIAL_EOS, [NAMED_UNK] = SPECIAL_UNK,  [NAMED_SEP] = SPECIAL_SEP,
+        [NAMED_PAD] = SPECIAL_PAD, [NAMED_CLS] = SPECIAL_CLS, [NAMED_MASK] = SPECIAL_MASK};
+    struct draft d;
+    int          status = draft_open(&d, dir, e);
+    *out = NULL;
+    if (!status)
+        status = sources_draft(&d);
+    if (!status)
+        status = tokenizer_load_text(out, buf_str(&d.text), d.path, log, e);
+    for (int i = 0; i < NAMED_COUNT && !status; i++) {
+        struct str *name = &(*out)->special[of[i]];
+        if (d.named[i].p &&
+            !(*name = (struct str){arena_strdup(&(*out)->arena, d.named[i].p, d.named[i].n), d.named[i].n}).p)
+            status = error_nomem(e, "a tokenizer");
+    }
+    if (status) {
+        tokenizer_free(*out);
+        *out = NULL;
+    }
+    draft_close(&d);
+    return status;
+}
+
+int tokenizer_load(struct tokenizer **out, const char *dir, const struct log *log, struct error *e)
+{
+    struct error mine = {0};
+    int          status = load_json(out, dir, log, &mine);
+    if (status == ERR_NOT_FOUND)
+        status = load_other(out, dir, log, &mine);
+    if (status) {
+        if (e)
+            *e = mine;
         return status;
+    }
     if ((status = tokenizer_read_config(*out, dir, e)) != 0) {
         tokenizer_free(*out);
         *out = NULL;
