@@ -6,10 +6,14 @@
 #include "chat/jinja.h"
 
 static const char variables[] =
-    "{\"messages\":[{\"role\":\"system\",\"content\":\"Be \\u00e9 brief.\"},{\"role\":\"user\",\"content\":[{\"type\":\"text\","
-    "\"text\":\"a\"}]},{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"1\",\"function\":{\"name\":\"f\","
-    "\"arguments\":{\"a\":1,\"b\":[1.5,true,null]}}}]},{\"role\":\"tool\",\"content\":\"<&>\"}],\"tools\":[{\"type\":\"function\","
-    "\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"items\":{\"type\":\"string\"}}}}}],\"documents\":null,"
+    "{\"messages\":[{\"role\":\"system\",\"content\":\"Be \\u00e9 "
+    "brief.\"},{\"role\":\"user\",\"content\":[{\"type\":\"text\","
+    "\"text\":\"a\"}]},{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"1\",\"function\":{\"name\":"
+    "\"f\","
+    "\"arguments\":{\"a\":1,\"b\":[1.5,true,null]}}}]},{\"role\":\"tool\",\"content\":\"<&>\"}],\"tools\":[{\"type\":"
+    "\"function\","
+    "\"function\":{\"name\":\"f\",\"parameters\":{\"properties\":{\"items\":{\"type\":\"string\"}}}}}],\"documents\":"
+    "null,"
     "\"add_generation_prompt\":true,\"bos_token\":\"<s>\",\"x\":5,\"y\":0.25,\"s\":\"a,b c\\n\",\"e\":{}}";
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,7 +4,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char text[] = "Hello  world, it's 12345\n\n\tabab <s>e\xcc\x81 \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x98\x80\xff aaaaaaaaaaaaaaaaaa";
+static const char text[] =
+    "Hello  world, it's 12345\n\n\tabab <s>e\xcc\x81 \xe6\x97\xa5\xe6\x9c\xac \xf0\x9f\x98\x80\xff aaaaaaaaaaaaaaaaaa";
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
