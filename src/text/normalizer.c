@@ -1,8 +1,9 @@
-/* The normalizers NFC, NFD, NFKC, NFKD, Lowercase, Replace, Prepend, Strip and Sequence of these.
+/* The normalizers NFC, NFD, NFKC, NFKD, Lowercase, Replace, Prepend, Strip, StripAccents, BertNormalizer, Nmt,
+ * Precompiled, ByteLevel and Sequence of these; BertNormalizer is up to four steps.
  *
  * NFC, which stands in most files and nearly always changes nothing, looks only at stretches around characters that the
  * table of unicode.h marks as unsafe: a safe character is a border, since nothing before it can change because of it.
- * The forms are utf8proc's, cut down to the reference's older tables. Letter case is utf8proc's.
+ * The forms are utf8proc's, cut down to the reference's older tables.
  */
 #include "text/normalizer.h"
 
@@ -10,45 +11,123 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
+#include "base/base64.h"
 #include "base/num.h"
 #include "base/utf8.h"
 #include "base/vec.h"
+#include "text/bytelevel.h"
 #include "text/charset.h"
+#include "text/charsmap.h"
+#include "text/charwise.h"
 #include "text/unicode.h"
 
-enum kind { NFC, NFD, NFKC, NFKD, LOWERCASE, REPLACE, PREPEND, STRIP };
-
-struct normalizer_step {
-    enum kind     kind;
-    struct finder find;        /* REPLACE */
-    struct str    text;        /* what REPLACE and PREPEND put */
-    bool          left, right; /* STRIP */
+enum kind {
+    NFC,
+    NFD,
+    NFKC,
+    NFKD,
+    LOWERCASE,
+    REPLACE,
+    PREPEND,
+    STRIP,
+    STRIP_MARKS,
+    NMT,
+    PRECOMPILED,
+    BYTE_LEVEL,
+    CLEAN, /* this and the next two are parts of BertNormalizer */
+    SPACE_IDEOGRAPHS,
+    STRIP_ACCENTS
 };
 
-static const char *const names[] = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Replace", "Prepend", "Strip"};
+struct normalizer_step {
+    enum kind       kind;
+    struct finder   find;        /* REPLACE */
+    struct str      text;        /* what REPLACE and PREPEND put */
+    bool            left, right; /* STRIP */
+    struct charsmap charsmap;    /* PRECOMPILED */
+};
+
+/* By kind, as far as they are one step. */
+static const char *const names[] = {"NFC",     "NFD",   "NFKC",         "NFKD", "Lowercase",   "Replace",
+                                    "Prepend", "Strip", "StripAccents", "Nmt",  "Precompiled", "ByteLevel"};
 
 /* --- loading ---------------------------------------------------------------------------------------------------- */
 
-static int load_step(struct component *c, const char *type, const json_t *o, void *ctx)
+static int add_step(struct normalizer *z, struct component *c, enum kind kind, struct normalizer_step **out)
 {
-    struct normalizer *z = ctx;
-    size_t             kind = 0;
-    int                status = 0;
-    while (kind < ARRAY_LEN(names) && strcmp(type, names[kind]) != 0)
-        kind++;
-    if (kind == ARRAY_LEN(names))
-        return component_unsupported(c, type);
     struct normalizer_step *v = vec_room(z->v, z->n, &z->cap, sizeof *v);
     if (!v)
         return error_nomem(c->e, "a tokenizer");
     z->v = v;
-    struct normalizer_step *s = &z->v[z->n++];
-    *s = (struct normalizer_step){.kind = (enum kind)kind};
-    if (s->kind == REPLACE && (status = finder_load(&s->find, c, json_object_get(o, "pattern"))) == 0)
+    z->v[z->n] = (struct normalizer_step){.kind = kind};
+    *out = &z->v[z->n++];
+    return 0;
+}
+
+static int load_bert(struct normalizer *z, struct component *c, const json_t *o)
+{
+    static const enum kind  kinds[] = {CLEAN, SPACE_IDEOGRAPHS, NFD, STRIP_ACCENTS, LOWERCASE};
+    struct normalizer_step *s;
+    bool                    clean = true, ideographs = true, lower = true, accents;
+    int                     status;
+    if ((status = field_bool(c, o, "clean_text", &clean)) != 0 ||
+        (status = field_bool(c, o, "handle_chinese_chars", &ideographs)) != 0 ||
+        (status = field_bool(c, o, "lowercase", &lower)) != 0)
+        return status;
+    accents = lower;
+    status = field_bool(c, o, "strip_accents", &accents);
+    const bool on[] = {clean, ideographs, accents, accents, lower};
+    for (size_t i = 0; i < ARRAY_LEN(kinds) && !status; i++)
+        status = on[i] ? add_step(z, c, kinds[i], &s) : 0;
+    return status;
+}
+
+int normalizer_add_charsmap(struct normalizer *z, struct component *c, struct str blob)
+{
+    struct normalizer_step *s = NULL;
+    int                     status = add_step(z, c, PRECOMPILED, &s);
+    if (!status && (status = charsmap_load(&s->charsmap, blob, c->arena, c->e)) != 0)
+        error_prefix(c->e, "%s", c->role);
+    return status;
+}
+
+static int load_charsmap(struct normalizer *z, struct component *c, const json_t *o)
+{
+    struct str text = {0};
+    struct buf blob;
+    int        status = field_str(c, o, "precompiled_charsmap", &text);
+    if (status)
+        return status;
+    buf_init(&blob, SIZE_MAX - 1);
+    if (!text.p || !base64_decode(text, &blob))
+        status = component_malformed(c, "has a \"precompiled_charsmap\" that is not base64");
+    else
+        status = blob.failed ? error_nomem(c->e, "a tokenizer") : normalizer_add_charsmap(z, c, buf_str(&blob));
+    buf_deinit(&blob);
+    return status;
+}
+
+static int load_step(struct component *c, const char *type, const json_t *o, void *ctx)
+{
+    struct normalizer      *z = ctx;
+    struct normalizer_step *s = NULL;
+    size_t                  kind = 0;
+    int                     status;
+    if (!strcmp(type, "BertNormalizer") || !strcmp(type, "Bert"))
+        return load_bert(z, c, o);
+    while (kind < ARRAY_LEN(names) && strcmp(type, names[kind]) != 0)
+        kind++;
+    if (kind == ARRAY_LEN(names))
+        return component_unsupported(c, type);
+    if (kind == PRECOMPILED)
+        return load_charsmap(z, c, o);
+    if ((status = add_step(z, c, (enum kind)kind, &s)) != 0)
+        return status;
+    if (kind == REPLACE && (status = finder_load(&s->find, c, json_object_get(o, "pattern"))) == 0)
         status = field_text(c, o, "content", &s->text);
-    if (s->kind == PREPEND)
+    if (kind == PREPEND)
         status = field_text(c, o, "prepend", &s->text);
-    if (s->kind == STRIP && (status = field_bool(c, o, "strip_left", &s->left)) == 0)
+    if (kind == STRIP && (status = field_bool(c, o, "strip_left", &s->left)) == 0)
         status = field_bool(c, o, "strip_right", &s->right);
     return status;
 }
@@ -182,7 +261,7 @@ static int put_nfc(struct str text, size_t at, struct buf *out, struct error *e)
     return status;
 }
 
-static int run_form(enum kind kind, struct str *text, struct buf *out, struct error *e)
+static int run_form(enum kind kind, struct str *text, struct buf *out, size_t *head, struct error *e)
 {
     size_t at = 0, len;
     int    status;
@@ -196,33 +275,26 @@ static int run_form(enum kind kind, struct str *text, struct buf *out, struct er
     }
     if (kind == NFC && at == text->n)
         return 0;
+    if ((status = put_form((struct str){text->p, *head}, kind, out, e)) != 0)
+        return status;
+    *head = out->n;
+    buf_clear(out);
     status = kind == NFC ? put_nfc(*text, at, out, e) : put_form(*text, kind, out, e);
     *text = buf_str(out);
     return status;
 }
 
-static void run_lowercase(struct str *text, struct buf *out)
-{
-    for (size_t i = 0; i < text->n;) {
-        uint32_t cp = 0;
-        char     c[4];
-        i += (size_t)utf8_decode(text->p + i, text->n - i, &cp);
-        if (cp == 0x130) { /* the one character whose lower case is two */
-            buf_puts(out, "i\xcc\x87");
-            continue;
-        }
-        buf_put(out, c, (size_t)utf8_encode((uint32_t)utf8proc_tolower((utf8proc_int32_t)cp), c));
-    }
-    *text = buf_str(out);
-}
-
 static int run_replace(const struct normalizer_step *s, struct str *text, struct buf *out, struct finder_run *find,
-                       struct error *e)
+                       size_t *head, struct error *e)
 {
-    size_t done = 0, start, end;
+    size_t done = 0, start, end, before = *head;
     bool   found = true;
     int    status = finder_begin(find, &s->find, *text, e);
     while (!status && (status = finder_next(find, &found, &start, &end, e)) == 0 && found) {
+        if (start < before)
+            *head = end > before ? out->n + start - done : *head - (end - start) + s->text.n;
+        if (end > before) /* what replaces several characters counts as standing where the last of them stood */
+            before = 0;
         buf_put(out, text->p + done, start - done);
         buf_put(out, s->text.p, s->text.n);
         done = end;
@@ -234,13 +306,14 @@ static int run_replace(const struct normalizer_step *s, struct str *text, struct
     return status;
 }
 
-static void run_strip(const struct normalizer_step *s, struct str *text)
+static void run_strip(const struct normalizer_step *s, struct str *text, size_t *head)
 {
     uint32_t cp;
     while (s->left && text->n) {
         size_t len = (size_t)utf8_decode(text->p, text->n, &cp);
         if (!(unicode_class(cp) & UNICODE_SPACE))
             break;
+        *head -= MIN(*head, len);
         *text = (struct str){text->p + len, text->n - len};
     }
     while (s->right && text->n) {
@@ -254,39 +327,97 @@ static void run_strip(const struct normalizer_step *s, struct str *text)
     }
 }
 
-static int run_step(const struct normalizer_step *s, struct str *text, struct buf *out, struct finder_run *find,
-                    struct error *e)
+/* Steps that go character by character. */
+static void put_charwise(const struct normalizer_step *s, struct str text, struct buf *out)
 {
     switch (s->kind) {
     case LOWERCASE:
-        run_lowercase(text, out);
-        return 0;
+        charwise_lowercase(text, out);
+        break;
+    case STRIP_MARKS:
+        charwise_drop(text, COMPONENT_MARK, out);
+        break;
+    case STRIP_ACCENTS:
+        charwise_drop(text, COMPONENT_ACCENT, out);
+        break;
+    case CLEAN:
+        charwise_clean(text, out);
+        break;
+    case SPACE_IDEOGRAPHS:
+        charwise_space_ideographs(text, out);
+        break;
+    case NMT:
+        charwise_nmt(text, out);
+        break;
+    case PRECOMPILED:
+        charsmap_run(&s->charsmap, text, out);
+        break;
+    default: /* BYTE_LEVEL */
+        if (buf_reserve(out, 2 * text.n))
+            out->n += bytelevel_spell(text.p, text.n, out->p + out->n);
+    }
+}
+
+/* The head is done twice, to see what becomes of it: the map of characters looks at clusters of them, which a cut would
+ * part. That map also never moves what stands first, even where it leaves it out. */
+static void run_charwise(const struct normalizer_step *s, struct str *text, struct buf *out, size_t *head)
+{
+    size_t least = s->kind == PRECOMPILED ? MIN(*head, (size_t)1) : 0;
+    put_charwise(s, (struct str){text->p, *head}, out);
+    *head = MAX(out->n, least);
+    buf_clear(out);
+    put_charwise(s, *text, out);
+    *text = buf_str(out);
+}
+
+static int run_step(const struct normalizer_step *s, struct str *text, struct buf *out, struct finder_run *find,
+                    size_t *head, struct error *e)
+{
+    switch (s->kind) {
+    case NFC:
+    case NFD:
+    case NFKC:
+    case NFKD:
+        return run_form(s->kind, text, out, head, e);
     case REPLACE:
-        return run_replace(s, text, out, find, e);
+        return run_replace(s, text, out, find, head, e);
     case PREPEND:
         if (text->n) {
             buf_put(out, s->text.p, s->text.n);
             buf_put(out, text->p, text->n);
             *text = buf_str(out);
+            *head += *head ? s->text.n : 0;
         }
         return 0;
     case STRIP:
-        run_strip(s, text);
+        run_strip(s, text, head);
         return 0;
     default:
-        return run_form(s->kind, text, out, e);
+        run_charwise(s, text, out, head);
+        return 0;
     }
 }
 
+/* A length within the text, to the end of the character that it cuts. */
+static size_t whole_chars(struct str text, size_t n)
+{
+    while (n < text.n && n && ((unsigned char)text.p[n] & 0xc0) == 0x80)
+        n++;
+    return MIN(n, text.n);
+}
+
 int normalizer_run(const struct normalizer *z, struct str in, struct normalizer_scratch *s, struct finder_run *find,
-                   struct str *out, struct error *e)
+                   struct str *out, size_t *head, struct error *e)
 {
     struct buf *to = &s->a;
     int         status = 0;
     *out = in;
+    uint32_t first;
+    *head = (size_t)utf8_decode(in.p, in.n, &first);
     for (size_t i = 0; i < z->n && !status; i++) {
         buf_clear(to);
-        status = run_step(&z->v[i], out, to, find, e);
+        status = run_step(&z->v[i], out, to, find, head, e);
+        *head = whole_chars(*out, *head);
         if (!status && to->failed)
             status = error_nomem(e, "normalising text");
         if (to->n && out->p == to->p)

@@ -11,7 +11,9 @@ struct normalizer {
 };
 
 /* o may be NULL or null: nothing is done. Deinitialise also after an error. */
-int  normalizer_load(struct normalizer *z, struct component *c, const struct json_t *o);
+int normalizer_load(struct normalizer *z, struct component *c, const struct json_t *o);
+/* Appends the step Precompiled with a blob of charsmap.h; c->arena keeps it. */
+int  normalizer_add_charsmap(struct normalizer *z, struct component *c, struct str blob);
 void normalizer_deinit(struct normalizer *z);
 
 /* Two buffers that the steps fill in turn. */
@@ -20,8 +22,9 @@ struct normalizer_scratch {
 };
 void normalizer_scratch_init(struct normalizer_scratch *s);
 void normalizer_scratch_deinit(struct normalizer_scratch *s);
-/* *out is a view of `in` or of the scratch, until its next use. */
+/* *out is a view of `in` or of the scratch, until its next use. *head: how many of its first bytes stand for the first
+ * character of `in`, which pre-tokenizers treat apart; 0 when that was left out. */
 int normalizer_run(const struct normalizer *z, struct str in, struct normalizer_scratch *s, struct finder_run *find,
-                   struct str *out, struct error *e);
+                   struct str *out, size_t *head, struct error *e);
 
 #endif

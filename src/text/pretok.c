@@ -9,9 +9,9 @@
 #include "base/num.h"
 #include "base/vec.h"
 #include "text/bytelevel.h"
+#include "text/component_char.h"
 
 #define GPT2_PATTERN "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-#define PUNCTUATION_PATTERN "[\\p{P}$+<=>^`|~]"
 
 enum kind {
     SPLIT,
@@ -54,6 +54,22 @@ static int add_split(struct pretok *p, struct component *c, const char *pattern,
     s->behavior = behavior;
     s->invert = invert;
     return finder_regex(&s->find, c, str_of(pattern));
+}
+
+/* At the characters of a set, written as a class. */
+static int add_split_set(struct pretok *p, struct component *c, enum component_set set, enum behavior behavior)
+{
+    struct buf pattern;
+    size_t     n;
+    int        status;
+    buf_init(&pattern, SIZE_MAX - 1);
+    const struct char_range *v = component_ranges(set, &n);
+    for (size_t i = 0; i < n; i++)
+        buf_printf(&pattern, "%s\\x{%x}-\\x{%x}", i ? "" : "[", v[i].lo, v[i].hi);
+    buf_puts(&pattern, "]");
+    status = pattern.failed ? error_nomem(c->e, "a tokenizer") : add_split(p, c, buf_cstr(&pattern), behavior, false);
+    buf_deinit(&pattern);
+    return status;
 }
 
 static int load_behavior(struct component *c, const json_t *o, enum behavior *out)
@@ -143,11 +159,11 @@ static int load_step(struct component *c, const char *type, const json_t *o, voi
         return load_metaspace(p, c, o);
     if (!strcmp(type, "Digits")) {
         status = field_bool(c, o, "individual_digits", &individual);
-        return status ? status : add_split(p, c, "\\p{N}", individual ? ISOLATED : CONTIGUOUS, false);
+        return status ? status : add_split_set(p, c, COMPONENT_NUMBER, individual ? ISOLATED : CONTIGUOUS);
     }
     if (!strcmp(type, "Punctuation")) {
         status = load_behavior(c, o, &behavior);
-        return status ? status : add_split(p, c, PUNCTUATION_PATTERN, behavior, false);
+        return status ? status : add_split_set(p, c, COMPONENT_PUNCTUATION, behavior);
     }
     if (!strcmp(type, "Whitespace"))
         return add_split(p, c, "\\w+|[^\\w\\s]+", REMOVED, true);
@@ -155,7 +171,7 @@ static int load_step(struct component *c, const char *type, const json_t *o, voi
         return add_split(p, c, "\\s", REMOVED, false);
     if (!strcmp(type, "BertPreTokenizer")) {
         status = add_split(p, c, "\\s", REMOVED, false);
-        return status ? status : add_split(p, c, PUNCTUATION_PATTERN, ISOLATED, false);
+        return status ? status : add_split_set(p, c, COMPONENT_PUNCTUATION, ISOLATED);
     }
     if (!strcmp(type, "CharDelimiterSplit")) {
         struct pretok_step *s = add_step(p, c, SPLIT);
@@ -300,10 +316,12 @@ static int rewrite_piece(const struct pretok_step *s, struct str piece, bool fir
     return out->failed ? error_nomem(e, "a long text") : 0;
 }
 
-static int run_step(const struct pretok_step *s, const struct pieces *in, bool first, struct pieces *to,
+/* *head is that of pretok_run. A step that rewrites leaves of it the beginnings of pieces. */
+static int run_step(const struct pretok_step *s, const struct pieces *in, size_t *head, struct pieces *to,
                     struct buf *out, struct finder_run *find, struct error *e)
 {
-    int status = 0;
+    size_t head_after = 0;
+    int    status = 0;
     to->n = 0;
     to->text = in->text;
     for (size_t i = 0; i < in->n && !status; i++) {
@@ -313,16 +331,21 @@ static int run_step(const struct pretok_step *s, const struct pieces *in, bool f
             continue;
         }
         size_t start = out->n;
-        status = rewrite_piece(s, (struct str){in->text.p + p.start, p.end - p.start}, first && i == 0, out, e);
+        bool   first = p.start < *head;
+        if (first)
+            head_after = start + 1;
+        status = rewrite_piece(s, (struct str){in->text.p + p.start, p.end - p.start}, first, out, e);
         if (!status)
             status = put_piece(to, start, out->n, e);
     }
-    if (s->kind != SPLIT)
+    if (s->kind != SPLIT) {
         to->text = buf_str(out);
+        *head = head_after;
+    }
     return status;
 }
 
-int pretok_run(const struct pretok *p, struct str text, bool first, struct pretok_scratch *s, struct finder_run *find,
+int pretok_run(const struct pretok *p, struct str text, size_t head, struct pretok_scratch *s, struct finder_run *find,
                struct error *e)
 {
     struct buf *out = &s->a;
@@ -332,11 +355,10 @@ int pretok_run(const struct pretok *p, struct str text, bool first, struct preto
     status = text.n ? put_piece(&s->now, 0, text.n, e) : 0;
     for (size_t i = 0; i < p->n && !status; i++) {
         buf_clear(out);
-        status = run_step(&p->v[i], &s->now, first, &s->next, out, find, e);
+        status = run_step(&p->v[i], &s->now, &head, &s->next, out, find, e);
         struct pieces t = s->now;
         s->now = s->next;
         s->next = t;
-        first = first && s->now.n && s->now.v[0].start == 0; /* what stood before the first piece may be gone */
         if (p->v[i].kind != SPLIT)
             out = out == &s->a ? &s->b : &s->a;
     }

@@ -38,9 +38,9 @@ struct pretok_scratch {
 void pretok_scratch_init(struct pretok_scratch *s);
 void pretok_scratch_deinit(struct pretok_scratch *s);
 
-/* Cuts `text` into s->now (no piece is empty); its text is `text` itself or rewritten. first: it begins the whole
- * input. */
-int pretok_run(const struct pretok *p, struct str text, bool first, struct pretok_scratch *s, struct finder_run *find,
+/* Cuts `text` into s->now (no piece is empty); its text is `text` itself or rewritten. head: how many of its first bytes
+ * stand for the first character of the whole input. */
+int pretok_run(const struct pretok *p, struct str text, size_t head, struct pretok_scratch *s, struct finder_run *find,
                struct error *e);
 
 #endif

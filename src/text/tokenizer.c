@@ -235,10 +235,10 @@ struct encoder {
     struct model_scratch      model;
 };
 
-/* A normalized text between added tokens. first: it begins the whole input. */
-static int encode_plain(struct encoder *n, struct str text, bool first)
+/* A normalized text between added tokens. head: bytes of it that stand for the first character of the input. */
+static int encode_plain(struct encoder *n, struct str text, size_t head)
 {
-    int status = pretok_run(&n->t->pretok, text, first, &n->pretok, &n->find, n->e);
+    int status = pretok_run(&n->t->pretok, text, head, &n->pretok, &n->find, n->e);
     for (size_t i = 0; i < n->pretok.now.n && !status; i++) {
         struct piece p = n->pretok.now.v[i];
         status = model_encode(&n->t->model, (struct str){n->pretok.now.text.p + p.start, p.end - p.start},
@@ -279,16 +279,19 @@ static int encode_raw(struct encoder *n, struct str raw, bool first)
 {
     struct str                text, gap;
     const struct added_token *token;
-    int                       status = normalizer_run(&n->t->normalizer, raw, &n->normal, &n->find, &text, n->e);
+    size_t                    head;
+    int                       status = normalizer_run(&n->t->normalizer, raw, &n->normal, &n->find, &text, &head, n->e);
+    if (!first)
+        head = 0;
     if (status || !n->t->added.normalized.n)
-        return status ? status : encode_plain(n, text, first);
+        return status ? status : encode_plain(n, text, head);
     if (n->plain && str_eq(raw, text))
         text = raw;
     if ((status = check_plain(n, raw, text)) != 0)
         return status;
     struct added_walk walk = walk_over(n, &n->t->added.normalized, text, n->plain ? (size_t)(text.p - n->whole.p) : 0);
     while (!status && added_next(&walk, &gap, &token))
-        status = token ? encode_token(n, token) : encode_plain(n, gap, first && gap.p == text.p);
+        status = token ? encode_token(n, token) : encode_plain(n, gap, head - MIN(head, (size_t)(gap.p - text.p)));
     return status;
 }
 

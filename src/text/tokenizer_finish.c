@@ -9,13 +9,14 @@ static int set_spelling(struct tokenizer *t, struct added_token *a, struct error
     struct normalizer_scratch s;
     struct finder_run         find = {0};
     struct str                out;
+    size_t                    head;
     int                       status;
     a->spelling = a->content;
     if (!a->normalized || !t->normalizer.n)
         return 0;
     normalizer_scratch_init(&s);
     regex_run_init(&find.regex, a->content.n);
-    status = normalizer_run(&t->normalizer, a->content, &s, &find, &out, e);
+    status = normalizer_run(&t->normalizer, a->content, &s, &find, &out, &head, e);
     if (!status && !str_eq(out, a->content)) {
         a->spelling = (struct str){arena_strdup(&t->arena, out.p, out.n), out.n};
         if (!a->spelling.p)

@@ -112,7 +112,7 @@ static void test_unsupported(void **state)
 {
     (void)state;
     refused(ERR_UNSUPPORTED, "{\"model\":{\"type\":\"Odd\",\"vocab\":{}}}", "model 'Odd'");
-    refused(ERR_UNSUPPORTED, "{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\"}}", "normalizer 'Precompiled'");
+    refused(ERR_UNSUPPORTED, "{" MODEL ",\"normalizer\":{\"type\":\"Odd\"}}", "normalizer 'Odd'");
     refused(ERR_UNSUPPORTED, "{" MODEL ",\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}}", "'UnicodeScripts'");
     refused(ERR_UNSUPPORTED, "{" MODEL ",\"post_processor\":{\"type\":\"Odd\"}}", "post_processor 'Odd'");
     refused(ERR_UNSUPPORTED, "{" MODEL ",\"decoder\":{\"type\":\"CTC\"}}", "decoder 'CTC'");
@@ -130,6 +130,13 @@ static void test_components(void **state)
             "{" MODEL ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},\"content\":\"\"}}",
             "empty pattern");
     refused(ERR_FORMAT, "{" MODEL ",\"normalizer\":{\"type\":\"Sequence\"}}", "without a list");
+    refused(ERR_FORMAT, "{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\"}}", "not base64");
+    refused(ERR_FORMAT, "{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}}",
+            "normalizer: \"precompiled_charsmap\" is cut short");
+    refused(ERR_FORMAT,
+            "{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"BAAAAAAAAAD//w==\"}}",
+            "broken UTF-8");
+    refused(ERR_FORMAT, "{" MODEL ",\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":1}}", "\"lowercase\"");
     refused(ERR_FORMAT, "{" MODEL ",\"pre_tokenizer\":{\"type\":\"Split\"}}", "\"behavior\"");
     refused(ERR_FORMAT, "{" MODEL ",\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Odd\"}}", "\"behavior\"");
     refused(ERR_FORMAT, "{" MODEL ",\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"use_regex\":1}}", "\"use_regex\"");

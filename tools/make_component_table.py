@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Makes src/text/component_table.inc: what the components of tokenizer.json that are not patterns know about characters.
+
+Hugging Face's `tokenizers` asks several Rust libraries, each with Unicode tables of its own age, so the sets are read off
+the library itself (0.23.3), by giving it every character:
+
+  control      what BertNormalizer's clean_text drops
+  accent       what its strip_accents drops
+  mark         what StripAccents drops
+  punctuation  what Punctuation and BertPreTokenizer cut out
+  number       what Digits cuts out
+  lower        what Lowercase makes of a character
+
+The classes of grapheme clusters come from the package regex 2026.11.19, for the characters of Unicode 16 (unicodedata2
+16.0.0), which is the reference's version there.
+
+    pip install tokenizers==0.23.3 regex==2026.11.19 unicodedata2==16.0.0
+    python3 tools/make_component_table.py > src/text/component_table.inc
+"""
+import regex
+import unicodedata2
+from tokenizers import normalizers, pre_tokenizers
+
+CHARS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+
+
+def ranges(values):
+    """[(first, last, value)] of a dict by character, neighbours of equal value joined."""
+    out = []
+    for c in sorted(values):
+        if out and out[-1][1] == c - 1 and out[-1][2] == values[c]:
+            out[-1] = (out[-1][0], c, values[c])
+        else:
+            out.append((c, c, values[c]))
+    return out
+
+
+def bert(**on):
+    off = dict(clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False)
+    return normalizers.BertNormalizer(**{**off, **on})
+
+
+def dropped(normalizer):
+    return {c: 0 for c in CHARS if normalizer.normalize_str(chr(c)) == ""}
+
+
+def cut_out(pre_tokenizer):
+    return {c: 0 for c in CHARS if len(pre_tokenizer.pre_tokenize_str("a" + chr(c) + "a")) == 3}
+
+
+def lower():
+    """Runs of characters at equal steps whose lower case is equally far away; those with two are left to the code."""
+    far, out = {}, []
+    for c in CHARS:
+        s = normalizers.Lowercase().normalize_str(chr(c))
+        if len(s) == 1 and ord(s) != c:
+            far[c] = ord(s) - c
+        elif len(s) != 1:
+            assert (c, s) == (0x130, "i\u0307"), hex(c)
+    for c in sorted(far):
+        last = out[-1] if out else None
+        step = c - last[1] if last else 0
+        if last and last[3] == far[c] and step in (1, 2) and last[2] in (0, step):
+            out[-1] = (last[0], c, step, far[c])
+        else:
+            out.append((c, c, 0, far[c]))
+    return [(a, b, step or 1, d) for a, b, step, d in out]
+
+
+def graphemes():
+    classes = [("LINKER", r"\p{InCB=Linker}"), ("EXTEND", r"\p{GCB=Extend}"), ("CONTROL", r"\p{GCB=Control}"),
+               ("PREPEND", r"\p{GCB=Prepend}"), ("SPACING", r"\p{GCB=SpacingMark}"), ("CONSONANT", r"\p{InCB=Consonant}"),
+               ("PICTURE", r"\p{Extended_Pictographic}")]
+    out = {}
+    for name, pattern in classes:
+        match = regex.compile(pattern).match
+        for c in CHARS:
+            if c not in out and match(chr(c)) and (unicodedata2.category(chr(c)) != "Cn" or name in ("CONTROL", "PICTURE")):
+                out[c] = "GRAPHEME_" + name
+    return out
+
+
+def write(name, type_, rows, form):
+    print(f"\nstatic const struct {type_} {name}[] = {{")
+    line = "   "
+    for row in rows:
+        text = " {" + ", ".join(form(row)) + "},"
+        if len(line + text) > 120:
+            print(line)
+            line = "   "
+        line += text
+    print(line)
+    print("};")
+
+
+def main():
+    print("/* Made by tools/make_component_table.py from tokenizers 0.23.3, regex 2026.11.19 and unicodedata2 16.0.0. */")
+    sets = {
+        "control": dropped(bert(clean_text=True)), "accent": dropped(bert(strip_accents=True)),
+        "mark": dropped(normalizers.StripAccents()), "punctuation": cut_out(pre_tokenizers.Punctuation()),
+        "number": cut_out(pre_tokenizers.Digits(individual_digits=True)),
+    }
+    assert sets["punctuation"] == cut_out(pre_tokenizers.Sequence([pre_tokenizers.BertPreTokenizer()]))
+    for name, values in sets.items():
+        write(name, "char_range", ranges(values), lambda r: (f"{r[0]:#x}", f"{r[1]:#x}"))
+    write("lower", "lower_run", lower(), lambda r: (f"{r[0]:#x}", f"{r[1]:#x}", str(r[2]), str(r[3])))
+    write("grapheme", "grapheme_range", ranges(graphemes()), lambda r: (f"{r[0]:#x}", f"{r[1]:#x}", r[2]))
+
+
+if __name__ == "__main__":
+    main()
