@@ -27,7 +27,9 @@ void bpe_init(struct bpe *m, const struct vocab *vocab)
 void bpe_deinit(struct bpe *m)
 {
     free(m->pairs);
+    free(m->made);
     free(m->slots);
+    free(m->byte_rank);
     free(m->seams);
     bpe_cache_free(m->cache);
     *m = (struct bpe){0};
@@ -89,8 +91,12 @@ bool bpe_add(struct bpe *m, int32_t left, int32_t right, int32_t id)
     if (!p)
         return false;
     m->pairs = p;
-    m->pairs[m->n_pairs] = (struct bpe_pair){(uint32_t)left, (uint32_t)right, (uint32_t)m->n_pairs, id};
-    m->n_pairs++;
+    int32_t *made = vec_room(m->made, m->n_pairs, &m->made_cap, sizeof *made);
+    if (!made)
+        return false;
+    m->made = made;
+    m->pairs[m->n_pairs] = (struct bpe_pair){(uint32_t)left, (uint32_t)right, (uint32_t)m->n_pairs};
+    m->made[m->n_pairs++] = id;
     return true;
 }
 
@@ -151,6 +157,15 @@ static void index_cuts(struct bpe *m)
     m->cut_chars = m->cut_chars && !joins_hex(m);
 }
 
+static bool index_bytes(struct bpe *m)
+{
+    m->byte_rank = malloc(256 * sizeof *m->byte_rank);
+    for (unsigned a = 0; m->byte_rank && a < 256; a++)
+        for (unsigned b = 0; b < 256; b++)
+            m->byte_rank[a][b] = bpe_find_pair(m, m->byte_id[a], m->byte_id[b])->rank;
+    return m->byte_rank;
+}
+
 bool bpe_index(struct bpe *m)
 {
     m->cache = bpe_cache_new();
@@ -158,7 +173,7 @@ bool bpe_index(struct bpe *m)
         return false;
     index_characters(m);
     index_cuts(m);
-    return true;
+    return !m->cut_bytes || index_bytes(m);
 }
 
 /* --- first symbols ---------------------------------------------------------------------------------------------- */
@@ -287,7 +302,7 @@ static int encode_joined(const struct bpe *m, struct str part, bool bytes, struc
     n = out->n - from;
     if (status || n < 2)
         return status;
-    status = bpe_join(m, s, out->v + from, &n, e);
+    status = bpe_join(m, s, bytes && n == part.n ? part.p : NULL, out->v + from, &n, e);
     out->n = from + n;
     return status;
 }

@@ -13,19 +13,20 @@
 #define BPE_NONE (-1)
 #define BPE_MISSING (-2) /* unk_id: an unk_token is named that the vocabulary lacks */
 
-/* What two symbols become: merge number `rank` of the file, symbol `id`. */
+/* Merge number `rank` of the file. */
 struct bpe_pair {
     uint32_t left, right, rank;
-    int32_t  id;
 };
 
 struct bpe {
     const struct vocab *vocab;
     struct bpe_pair    *pairs; /* [n_pairs] in the order of the file, until bpe_index */
-    size_t              n_pairs, cap;
+    int32_t            *made;  /* [n_pairs] the symbol that each merge makes */
+    size_t              n_pairs, cap, made_cap;
     struct bpe_pair    *slots; /* hash table, half full */
     size_t              n_slots;
-    uint64_t            seed; /* odd */
+    uint64_t            seed;   /* odd */
+    uint32_t (*byte_rank)[256]; /* of each pair of bytes; NULL if some byte has no token */
     /* Which characters meet where a merge joins two texts, a bit for each (last of the left, first of the right), some
      * hashed. Two neighbours that no merge joins stay apart whatever happens around them, so a long piece falls into
      * parts there; a bit set in error costs only time. */

@@ -10,12 +10,14 @@
 
 #define PLACES_BITS 15
 #define LINE 64
+#define ID_BITS 21
+#define ID_MASK ((1u << ID_BITS) - 1)
 
 struct entry {
     _Atomic uint32_t version;
     _Atomic uint32_t kind; /* the key's, and the number of ids above its 16 bits; 0: nothing yet */
     _Atomic uint64_t word[BPE_CACHE_TEXT_MAX / 8];
-    _Atomic uint64_t ids[BPE_CACHE_IDS_MAX / 2]; /* two in each */
+    _Atomic uint64_t ids[BPE_CACHE_IDS_MAX / 3]; /* three in each */
 };
 _Static_assert(sizeof(struct entry) == LINE, "an entry is one cache line");
 
@@ -88,9 +90,9 @@ int bpe_cache_get(const struct bpe_cache *c, const struct bpe_key *key, int32_t 
     if (differ || version % 2)
         return -1;
     for (size_t i = 0; i < ARRAY_LEN(x->ids); i++) {
-        uint64_t two = atomic_load_explicit(&x->ids[i], memory_order_acquire);
-        ids[2 * i] = (int32_t)(uint32_t)two;
-        ids[2 * i + 1] = (int32_t)(two >> 32);
+        uint64_t three = atomic_load_explicit(&x->ids[i], memory_order_acquire);
+        for (size_t k = 0; k < 3; k++)
+            ids[3 * i + k] = (int32_t)(three >> k * ID_BITS & ID_MASK);
     }
     return atomic_load_explicit(&x->version, memory_order_relaxed) == version ? (int)(kind >> 16) : -1;
 }
@@ -99,17 +101,21 @@ void bpe_cache_put(struct bpe_cache *c, const struct bpe_key *key, const int32_t
 {
     struct entry *x = &c->v[key->place];
     uint32_t      version = atomic_load_explicit(&x->version, memory_order_relaxed);
-    uint32_t      all[BPE_CACHE_IDS_MAX] = {0};
-    if (n > BPE_CACHE_IDS_MAX || version % 2 ||
-        !atomic_compare_exchange_strong_explicit(&x->version, &version, version + 1, memory_order_acquire,
-                                                 memory_order_relaxed))
+    uint64_t      packed[ARRAY_LEN(x->ids)] = {0};
+    if (n > BPE_CACHE_IDS_MAX)
         return;
-    for (size_t i = 0; i < n; i++)
-        all[i] = (uint32_t)ids[i];
+    for (size_t i = 0; i < n; i++) {
+        if ((uint32_t)ids[i] > ID_MASK)
+            return;
+        packed[i / 3] |= (uint64_t)(uint32_t)ids[i] << i % 3 * ID_BITS;
+    }
+    if (version % 2 || !atomic_compare_exchange_strong_explicit(&x->version, &version, version + 1,
+                                                                memory_order_acquire, memory_order_relaxed))
+        return;
     atomic_store_explicit(&x->kind, key->kind | (uint32_t)n << 16, memory_order_release);
     for (size_t i = 0; i < ARRAY_LEN(key->word); i++)
         atomic_store_explicit(&x->word[i], key->word[i], memory_order_release);
     for (size_t i = 0; i < ARRAY_LEN(x->ids); i++)
-        atomic_store_explicit(&x->ids[i], (uint64_t)all[2 * i + 1] << 32 | all[2 * i], memory_order_release);
+        atomic_store_explicit(&x->ids[i], packed[i], memory_order_release);
     atomic_store_explicit(&x->version, version + 2, memory_order_release);
 }

@@ -14,7 +14,7 @@
 #include "base/buf.h"
 
 #define BPE_CACHE_TEXT_MAX 32 /* bytes of a piece */
-#define BPE_CACHE_IDS_MAX 6   /* tokens of a piece */
+#define BPE_CACHE_IDS_MAX 9   /* tokens of a piece */
 
 struct bpe_cache;
 struct bpe_cache *bpe_cache_new(void);                 /* NULL when out of memory */
@@ -31,7 +31,7 @@ struct bpe_key bpe_key_of(struct str piece, unsigned mode);
 
 /* Writes the piece's ids and returns their number (which may be 0); -1 if it is not there. */
 int bpe_cache_get(const struct bpe_cache *c, const struct bpe_key *key, int32_t ids[BPE_CACHE_IDS_MAX]);
-/* Records a piece; more than BPE_CACHE_IDS_MAX ids are not kept. */
+/* Records a piece; more than BPE_CACHE_IDS_MAX ids, or one from 2^21 on, are not kept. */
 void bpe_cache_put(struct bpe_cache *c, const struct bpe_key *key, const int32_t *ids, size_t n);
 
 #endif

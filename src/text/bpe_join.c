@@ -17,8 +17,8 @@
 
 /* A symbol in a list; the pair it makes with the next one. */
 struct bpe_node {
-    int32_t  id, joined; /* token; token of the pair */
-    uint32_t rank;       /* of the pair; BPE_NO_RANK: it has none */
+    int32_t  id;   /* token */
+    uint32_t rank; /* of the pair; BPE_NO_RANK: it has none */
     uint32_t prev, next;
 };
 
@@ -32,21 +32,13 @@ void bpe_scratch_deinit(struct bpe_scratch *s)
 
 /* --- short ------------------------------------------------------------------------------------------------------ */
 
-/* The pair of symbols v[i] and v[i + 1]. */
-static inline void set_pair(const struct bpe *m, const int32_t *v, size_t i, uint32_t *rank, int32_t *joined)
-{
-    const struct bpe_pair *p = bpe_find_pair(m, v[i], v[i + 1]);
-    rank[i] = p->rank;
-    joined[i] = p->id;
-}
-
 /* In place; returns the number of symbols left. */
-static size_t join_short(const struct bpe *m, int32_t *v, size_t n)
+static size_t join_short(const struct bpe *m, const char *bytes, int32_t *v, size_t n)
 {
-    uint32_t rank[SHORT_MAX];
-    int32_t  joined[SHORT_MAX];
+    uint32_t rank[SHORT_MAX]; /* of v[i] and v[i + 1] */
     for (size_t i = 0; i + 1 < n; i++)
-        set_pair(m, v, i, rank, joined);
+        rank[i] = bytes ? m->byte_rank[(unsigned char)bytes[i]][(unsigned char)bytes[i + 1]]
+                        : bpe_find_pair(m, v[i], v[i + 1])->rank;
     for (;;) {
         size_t   best = 0;
         uint32_t least = BPE_NO_RANK;
@@ -57,17 +49,16 @@ static size_t join_short(const struct bpe *m, int32_t *v, size_t n)
             }
         if (least == BPE_NO_RANK)
             return n;
-        v[best] = joined[best];
+        v[best] = m->made[least];
         n--;
         for (size_t i = best + 1; i < n; i++) {
             v[i] = v[i + 1];
             rank[i] = rank[i + 1];
-            joined[i] = joined[i + 1];
         }
         if (best + 1 < n)
-            set_pair(m, v, best, rank, joined);
+            rank[best] = bpe_find_pair(m, v[best], v[best + 1])->rank;
         if (best > 0)
-            set_pair(m, v, best - 1, rank, joined);
+            rank[best - 1] = bpe_find_pair(m, v[best - 1], v[best])->rank;
     }
 }
 
@@ -111,9 +102,7 @@ static int queue_pair(const struct bpe *m, struct bpe_scratch *s, uint32_t i, st
     a->rank = BPE_NO_RANK;
     if (a->next == NO_NODE)
         return 0;
-    const struct bpe_pair *p = bpe_find_pair(m, a->id, s->nodes[a->next].id);
-    a->rank = p->rank;
-    a->joined = p->id;
+    a->rank = bpe_find_pair(m, a->id, s->nodes[a->next].id)->rank;
     return a->rank == BPE_NO_RANK ? 0 : heap_push(s, (uint64_t)a->rank << 32 | i, e);
 }
 
@@ -149,7 +138,7 @@ static int join_long(const struct bpe *m, struct bpe_scratch *s, int32_t *v, siz
         uint32_t i = (uint32_t)key, next = x[i].next;
         if (x[i].rank != key >> 32)
             continue;
-        x[i].id = x[i].joined;
+        x[i].id = m->made[x[i].rank];
         x[i].next = x[next].next;
         x[next].rank = BPE_NO_RANK;
         if (x[i].next != NO_NODE)
@@ -166,10 +155,10 @@ static int join_long(const struct bpe *m, struct bpe_scratch *s, int32_t *v, siz
     return 0;
 }
 
-int bpe_join(const struct bpe *m, struct bpe_scratch *s, int32_t *v, size_t *n, struct error *e)
+int bpe_join(const struct bpe *m, struct bpe_scratch *s, const char *bytes, int32_t *v, size_t *n, struct error *e)
 {
     if (*n > SHORT_MAX)
         return join_long(m, s, v, n, e);
-    *n = join_short(m, v, *n);
+    *n = join_short(m, m->byte_rank ? bytes : NULL, v, *n);
     return 0;
 }

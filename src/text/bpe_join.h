@@ -24,7 +24,7 @@ static inline struct bpe_pair *bpe_find_pair(const struct bpe *m, int32_t left, 
 }
 
 /* Joins the *n >= 1 symbols of a piece in place until no pair of neighbours is in the list of merges; *n becomes their
- * number. ERR_NOMEM, ERR_LIMIT. */
-int bpe_join(const struct bpe *m, struct bpe_scratch *s, int32_t *v, size_t *n, struct error *e);
+ * number. bytes: the *n bytes whose tokens the symbols are, NULL if they are not such. ERR_NOMEM, ERR_LIMIT. */
+int bpe_join(const struct bpe *m, struct bpe_scratch *s, const char *bytes, int32_t *v, size_t *n, struct error *e);
 
 #endif
