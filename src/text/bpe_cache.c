@@ -8,7 +8,7 @@
 
 #include "base/num.h"
 
-#define PLACES_BITS 15
+#define PLACES_BITS 16
 #define LINE 64
 #define ID_BITS 21
 #define ID_MASK ((1u << ID_BITS) - 1)

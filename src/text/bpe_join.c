@@ -55,6 +55,8 @@ static size_t join_short(const struct bpe *m, const char *bytes, int32_t *v, siz
             v[i] = v[i + 1];
             rank[i] = rank[i + 1];
         }
+        if (best > 0) /* both looks miss the cache as a rule: let them do it at the same time */
+            __builtin_prefetch(&m->slots[bpe_pair_place(m, (uint32_t)v[best - 1], (uint32_t)v[best])]);
         if (best + 1 < n)
             rank[best] = bpe_find_pair(m, v[best], v[best + 1])->rank;
         if (best > 0)
