@@ -14,41 +14,36 @@
 #include "base/num.h"
 #include "base/utf8.h"
 #include "convert/import.h"
+#include "text/split_patterns.h"
 
 /* Far above any real tokenizer; they bound the memory that a hostile file can make us use. */
 #define TOKENS_MAX 1000000
 #define ADDED_MAX 200000
-#define MERGES_MAX 2000000
+
+#define SPM_SPACE "\xe2\x96\x81" /* U+2581, which SentencePiece writes for a space */
 
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE }; /* tokenizer.ggml.token_type */
 
-#define CONTRACTION "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define TAIL "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
-#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-
-/* Patterns as the models' publishers give them in their tokenizer.json; NULL: GPT-2's, which ByteLevel has built in. */
-static const char llama3[] =
-    CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" TAIL;
-static const char qwen2[] = CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" TAIL;
-static const char tekken[] = "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER
-                             "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" TAIL;
-
 struct pre {
-    const char *name, *pattern;
+    const char *name, *pattern;                  /* the pattern is NULL for GPT-2's, which ByteLevel has built in */
     bool        digits, nfc, ignore_merges, bos; /* bos: what holds when tokenizer.ggml.add_bos_token is missing */
 };
 static const struct pre pres[] = {
-    {"smollm", NULL, true, false, false, false},  {"starcoder", NULL, true, false, false, false},
-    {"gpt-2", NULL, false, false, false, false},  {"llama-bpe", llama3, false, false, true, true},
-    {"qwen2", qwen2, false, true, false, false},  {"deepseek-r1-qwen", qwen2, false, true, false, false},
-    {"tekken", tekken, false, false, true, true},
+    {"smollm", NULL, true, false, false, false},        {"starcoder", NULL, true, false, false, false},
+    {"gpt-2", NULL, false, false, false, false},        {"llama-bpe", SPLIT_LLAMA3, false, false, true, true},
+    {"qwen2", SPLIT_QWEN2, false, true, false, false},  {"deepseek-r1-qwen", SPLIT_QWEN2, false, true, false, false},
+    {"tekken", SPLIT_TEKKEN, false, false, true, true},
 };
 
-struct vocab {
+/* What SentencePiece's models have: no word but bos is put before a text, and a space. */
+static const struct pre spm_pre = {"llama", NULL, false, false, false, true};
+
+struct gguf_vocab {
     const struct import *m;
     const struct pre    *pre;
+    bool                 spm; /* SentencePiece's, with scores in the place of merges */
     struct str          *tokens;
+    uint8_t             *types; /* [n] */
     int64_t              n;
     json_t              *ids;   /* token -> id */
     json_t              *added; /* added_tokens */
@@ -56,12 +51,12 @@ struct vocab {
 
 /* ---- reading ---- */
 
-static int fault_at(const struct vocab *v, const char *key, uint64_t i, const char *what, struct error *e)
+static int fault_at(const struct gguf_vocab *v, const char *key, uint64_t i, const char *what, struct error *e)
 {
     return error_set(e, ERR_FORMAT, key, "%s: element %" PRIu64 " of %s %s", gguf_name(v->m->g), i, key, what);
 }
 
-static int find_pre(struct vocab *v, struct error *e)
+static int find_pre(struct gguf_vocab *v, struct error *e)
 {
     struct str  model, pre = STR("default");
     const char *key = "tokenizer.ggml.pre";
@@ -70,9 +65,15 @@ static int find_pre(struct vocab *v, struct error *e)
         status = gguf_get_str(v->m->g, key, &pre, e);
     if (status)
         return status;
+    v->spm = str_is(model, "llama");
+    if (v->spm) {
+        v->pre = &spm_pre;
+        return 0;
+    }
     if (!str_is(model, "gpt2"))
         return error_set(e, ERR_UNSUPPORTED, "tokenizer.ggml.model",
-                         "%s: tokenizer.ggml.model is '" STR_FMT "'; byte-level BPE ('gpt2') can be imported",
+                         "%s: tokenizer.ggml.model is '" STR_FMT
+                         "'; byte-level BPE ('gpt2') and SentencePiece's ('llama') can be imported",
                          gguf_name(v->m->g), (int)MIN(model.n, (size_t)64), model.p);
     char list[256] = "";
     for (size_t i = 0, n = 0; i < ARRAY_LEN(pres); i++) {
@@ -86,7 +87,7 @@ static int find_pre(struct vocab *v, struct error *e)
                      gguf_name(v->m->g), key, (int)MIN(pre.n, (size_t)64), pre.p, list);
 }
 
-static int add_token(struct vocab *v, int64_t id, int64_t type, struct error *e)
+static int add_token(struct gguf_vocab *v, int64_t id, int64_t type, struct error *e)
 {
     const char *key = "tokenizer.ggml.tokens";
     struct str  t = v->tokens[id];
@@ -107,7 +108,7 @@ static int add_token(struct vocab *v, int64_t id, int64_t type, struct error *e)
     return json_array_append_new(v->added, o) ? error_nomem(e, "the added tokens") : 0;
 }
 
-static int read_tokens(struct vocab *v, struct error *e)
+static int read_tokens(struct gguf_vocab *v, struct error *e)
 {
     struct gguf_array texts, types = {0};
     const char       *key = "tokenizer.ggml.token_type";
@@ -128,25 +129,28 @@ static int read_tokens(struct vocab *v, struct error *e)
     bool typed = types.left > 0;
     v->n = (int64_t)texts.left;
     v->tokens = calloc((size_t)v->n + 1, sizeof *v->tokens);
+    v->types = calloc((size_t)v->n + 1, 1);
     v->ids = json_object();
     v->added = json_array();
-    if (!v->tokens || !v->ids || !v->added)
+    if (!v->tokens || !v->types || !v->ids || !v->added)
         return error_nomem(e, "the vocabulary");
     for (int64_t i = 0; i < v->n && !status; i++) {
+        int64_t type = typed ? gguf_next_int(&types) : NORMAL;
         v->tokens[i] = gguf_next_str(&texts);
-        status = add_token(v, i, typed ? gguf_next_int(&types) : NORMAL, e);
+        v->types[i] = (uint8_t)MIN(MAX(type, 0), BYTE + 1);
+        status = add_token(v, i, type, e);
     }
     return status;
 }
 
 /* Adds merge i, "a b": both parts and their union must be tokens. */
-static int add_merge(const struct vocab *v, json_t *merges, uint64_t i, struct str merge, struct buf *joined,
+static int add_merge(const struct gguf_vocab *v, json_t *merges, uint64_t i, struct str merge, struct buf *joined,
                      struct error *e)
 {
     const char *key = "tokenizer.ggml.merges", *space = merge.n ? memchr(merge.p + 1, ' ', merge.n - 1) : NULL;
     size_t      n = space ? (size_t)(space - merge.p) : 0;
     struct str  a = {merge.p, n}, b = space ? (struct str){space + 1, merge.n - n - 1} : (struct str){0};
-    if (i == MERGES_MAX)
+    if (i == IMPORT_MERGES_MAX)
         return fault_at(v, key, i, "is one too many", e);
     buf_clear(joined);
     buf_put(joined, a.p, a.n);
@@ -160,7 +164,7 @@ static int add_merge(const struct vocab *v, json_t *merges, uint64_t i, struct s
     return json_array_append_new(merges, pair) ? error_nomem(e, "the merges") : 0;
 }
 
-static int read_merges(const struct vocab *v, json_t *merges, struct error *e)
+static int read_merges(const struct gguf_vocab *v, json_t *merges, struct error *e)
 {
     struct gguf_array list;
     struct buf        joined;
@@ -173,7 +177,7 @@ static int read_merges(const struct vocab *v, json_t *merges, struct error *e)
 }
 
 /* The text of the token that an id value names; p is NULL when the value is missing. */
-static int special_token(const struct vocab *v, const char *key, struct str *text, int64_t *id, struct error *e)
+static int special_token(const struct gguf_vocab *v, const char *key, struct str *text, int64_t *id, struct error *e)
 {
     *text = (struct str){0};
     *id = -1;
@@ -185,7 +189,7 @@ static int special_token(const struct vocab *v, const char *key, struct str *tex
     return status;
 }
 
-static int flag(const struct vocab *v, const char *key, bool dflt, bool *out, struct error *e)
+static int flag(const struct gguf_vocab *v, const char *key, bool dflt, bool *out, struct error *e)
 {
     *out = dflt;
     return gguf_has(v->m->g, key) ? gguf_get_bool(v->m->g, key, out, e) : 0;
@@ -221,7 +225,7 @@ static int add_special(json_t *single, json_t *table, struct str text, int64_t i
 }
 
 /* *out: the post-processor; JSON null when nothing is added to a text. */
-static int post_processor(const struct vocab *v, json_t **out, struct error *e)
+static int post_processor(const struct gguf_vocab *v, json_t **out, struct error *e)
 {
     struct str bos, eos;
     int64_t    bos_id, eos_id;
@@ -248,13 +252,46 @@ static int post_processor(const struct vocab *v, json_t **out, struct error *e)
     return failed || !*out ? error_nomem(e, "the post-processor") : 0;
 }
 
-static int write_tokenizer_json(const struct vocab *v, const struct dir_out *out, struct error *e)
+/* SentencePiece's normalizer and decoder. `prefix`: a text begins with a space that it does not have. */
+static json_t *spm_normalizer(bool prefix)
+{
+    json_t *space = json_pack("{ss s{ss} ss}", "type", "Replace", "pattern", "String", " ", "content", SPM_SPACE);
+    if (!prefix)
+        return space;
+    return json_pack("{ss s[{ss ss} o]}", "type", "Sequence", "normalizers", "type", "Prepend", "prepend", SPM_SPACE,
+                     space);
+}
+
+static json_t *spm_decoder(bool prefix)
+{
+    json_t *o = json_pack("{ss s[{ss s{ss} ss} {ss} {ss}]}", "type", "Sequence", "decoders", "type", "Replace",
+                          "pattern", "String", SPM_SPACE, "content", " ", "type", "ByteFallback", "type", "Fuse");
+    json_t *strip = prefix ? json_pack("{ss ss si si}", "type", "Strip", "content", " ", "start", 1, "stop", 0) : NULL;
+    if (prefix && json_array_append_new(json_object_get(o, "decoders"), strip)) {
+        json_decref(o);
+        return NULL;
+    }
+    return o;
+}
+
+/* The text of the token for unknown characters; JSON null without one. */
+static json_t *spm_unk(const struct gguf_vocab *v)
+{
+    for (int64_t i = 0; v->spm && i < v->n; i++)
+        if (v->types[i] == UNKNOWN)
+            return json_stringn(v->tokens[i].p, v->tokens[i].n);
+    return json_null();
+}
+
+static int write_tokenizer_json(const struct gguf_vocab *v, const struct dir_out *out, struct error *e)
 {
     json_t *merges = json_array(), *post = NULL;
-    bool    prefix_space;
-    int     status = merges ? read_merges(v, merges, e) : error_nomem(e, "the merges");
+    bool    prefix_space, spm = v->spm;
+    int     status = merges ? 0 : error_nomem(e, "the merges");
     if (!status)
-        status = flag(v, "tokenizer.ggml.add_space_prefix", false, &prefix_space, e);
+        status = spm ? import_spm_merges(v->m->g, v->tokens, v->types, v->n, merges, e) : read_merges(v, merges, e);
+    if (!status)
+        status = flag(v, "tokenizer.ggml.add_space_prefix", spm, &prefix_space, e);
     if (!status)
         status = post_processor(v, &post, e);
     if (status) {
@@ -262,19 +299,22 @@ static int write_tokenizer_json(const struct vocab *v, const struct dir_out *out
         json_decref(post);
         return status;
     }
-    json_t *normalizer = v->pre->nfc ? json_pack("{ss}", "type", "NFC") : json_null();
-    json_t *model = json_pack("{ss sn sn sn sn sb sb sb sO so}", "type", "BPE", "dropout", "unk_token",
-                              "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0, "byte_fallback", 0,
+    json_t *normalizer = spm           ? spm_normalizer(prefix_space)
+                         : v->pre->nfc ? json_pack("{ss}", "type", "NFC")
+                                       : json_null();
+    json_t *model = json_pack("{ss sn so sn sn sb sb sb sO so}", "type", "BPE", "dropout", "unk_token", spm_unk(v),
+                              "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", spm, "byte_fallback", spm,
                               "ignore_merges", v->pre->ignore_merges, "vocab", v->ids, "merges", merges);
     json_t *o = json_pack("{ss sn sn sO so so so so so}", "version", "1.0", "truncation", "padding", "added_tokens",
-                          v->added, "normalizer", normalizer, "pre_tokenizer", pre_tokenizer(v->pre, prefix_space),
-                          "post_processor", post, "decoder", byte_level(true, true), "model", model);
+                          v->added, "normalizer", normalizer, "pre_tokenizer",
+                          spm ? json_null() : pre_tokenizer(v->pre, prefix_space), "post_processor", post, "decoder",
+                          spm ? spm_decoder(prefix_space) : byte_level(true, true), "model", model);
     return import_write_json(out, "tokenizer.json", o, false, e);
 }
 
 /* ---- the files beside it ---- */
 
-static int write_tokenizer_config(const struct vocab *v, const struct dir_out *out, struct error *e)
+static int write_tokenizer_config(const struct gguf_vocab *v, const struct dir_out *out, struct error *e)
 {
     static const char *const names[][2] = {{"bos_token", "tokenizer.ggml.bos_token_id"},
                                            {"eos_token", "tokenizer.ggml.eos_token_id"},
@@ -296,7 +336,7 @@ static int write_tokenizer_config(const struct vocab *v, const struct dir_out *o
     return status ? status : error_nomem(e, "tokenizer_config.json");
 }
 
-static int write_template(const struct vocab *v, const struct dir_out *out, struct error *e)
+static int write_template(const struct gguf_vocab *v, const struct dir_out *out, struct error *e)
 {
     const char *key = "tokenizer.chat_template";
     struct str  text;
@@ -310,7 +350,7 @@ static int write_template(const struct vocab *v, const struct dir_out *out, stru
 
 int import_write_tokenizer(const struct import *m, const struct dir_out *out, struct error *e)
 {
-    struct vocab v = {.m = m, .pre = &pres[0]};
+    struct gguf_vocab v = {.m = m, .pre = &pres[0]};
     if (!gguf_has(m->g, "tokenizer.ggml.model")) {
         log_warning(m->log, "%s: there is no tokenizer in this file", gguf_name(m->g));
         return 0;
@@ -325,6 +365,7 @@ int import_write_tokenizer(const struct import *m, const struct dir_out *out, st
     if (!status)
         status = write_template(&v, out, e);
     free(v.tokens);
+    free(v.types);
     json_decref(v.ids);
     json_decref(v.added);
     return status;

@@ -71,8 +71,13 @@ int  import_write_planes(const struct import *m, const char *path, struct error 
 
 int import_write_config(const struct import *m, const struct dir_out *out, struct error *e);    /* gguf_config.c */
 int import_write_tokenizer(const struct import *m, const struct dir_out *out, struct error *e); /* gguf_tokenizer.c */
-/* Writes value, which it consumes and which may be NULL for "out of memory while it was made". */
+#define IMPORT_MERGES_MAX 2000000 /* far above any real tokenizer */
+/* gguf_spm.c: appends the merges that tokenizer.ggml.scores imply for a SentencePiece vocabulary, pairs of texts. `types`
+ * are tokenizer.ggml.token_type's numbers; normal tokens take part. */
 struct json_t;
+int import_spm_merges(const struct gguf *g, const struct str *tokens, const uint8_t *types, int64_t n,
+                      struct json_t *merges, struct error *e);
+/* Writes value, which it consumes and which may be NULL for "out of memory while it was made". */
 int import_write_json(const struct dir_out *out, const char *name, struct json_t *value, bool indent, struct error *e);
 /* The shortest decimal that is the same float32: 1e-05 for 9.99999975e-06. */
 double import_short(double float32);

@@ -51,6 +51,29 @@ int merges_derive(struct merges *m, const struct vocab *vocab, const struct merg
     return status;
 }
 
+static int by_score(const void *a, const void *b, void *scores)
+{
+    const float *s = scores;
+    int32_t      x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return s[x] != s[y] ? (s[x] < s[y]) - (s[x] > s[y]) : (x > y) - (x < y);
+}
+
+int merges_derive_by_score(struct merges *m, const struct vocab *vocab, const float *scores, const uint8_t *usable,
+                           struct error *e)
+{
+    int32_t           *order = malloc((vocab->size + 1) * sizeof *order);
+    struct merges_rule rule = {.order = order, .usable = usable};
+    if (!order)
+        return error_nomem(e, "the merges");
+    for (size_t i = 0; i < vocab->size; i++)
+        if (usable[i] && vocab_has(vocab, (int64_t)i))
+            order[rule.n_order++] = (int32_t)i;
+    qsort_r(order, rule.n_order, sizeof *order, by_score, (void *)scores);
+    int status = merges_derive(m, vocab, &rule, e);
+    free(order);
+    return status;
+}
+
 void merges_deinit(struct merges *m)
 {
     free(m->v);

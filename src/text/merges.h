@@ -29,7 +29,10 @@ struct merges_rule {
 
 /* Appends to *m. The vocabulary is indexed; tokens split between characters. Time: for every token the square of its
  * length. ERR_LIMIT (more than MERGES_MAX), ERR_NOMEM. merges_deinit *m also after a failure. */
-int  merges_derive(struct merges *m, const struct vocab *vocab, const struct merges_rule *rule, struct error *e);
+int merges_derive(struct merges *m, const struct vocab *vocab, const struct merges_rule *rule, struct error *e);
+/* The same in the order that SentencePiece's scores [vocab size] imply, the greatest first, of the usable tokens. */
+int  merges_derive_by_score(struct merges *m, const struct vocab *vocab, const float *scores, const uint8_t *usable,
+                            struct error *e);
 void merges_deinit(struct merges *m);
 
 #endif

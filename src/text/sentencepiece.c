@@ -35,38 +35,26 @@ struct source {
 
 /* ---- the model ---- */
 
-static int by_score(const void *a, const void *b, void *pieces)
-{
-    const struct spm_piece *p = pieces;
-    int32_t                 x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return p[x].score != p[y].score ? (p[x].score < p[y].score) - (p[x].score > p[y].score) : (x > y) - (x < y);
-}
-
 /* by_id: every piece takes part, in the order of the ids; else the normal ones, in the order of their scores. */
 static int derive(struct source *s, bool by_id, struct merges *merges)
 {
     const struct spm  *m = &s->m;
     int32_t           *order = malloc(m->n * sizeof *order);
-    uint8_t           *usable = malloc(m->n);
-    struct merges_rule rule = {.order = order, .usable = usable};
-    int                status;
-    if (!order || !usable) {
-        status = draft_nomem(s->d);
-        goto out;
+    float             *scores = malloc(m->n * sizeof *scores);
+    uint8_t           *normal = malloc(m->n);
+    struct merges_rule rule = {.order = order, .n_order = m->n};
+    int                status = order && scores && normal ? 0 : draft_nomem(s->d);
+    for (size_t i = 0; i < m->n && !status; i++) {
+        order[i] = (int32_t)i;
+        scores[i] = m->pieces[i].score;
+        normal[i] = m->pieces[i].kind == SPM_NORMAL;
     }
-    for (size_t i = 0; i < m->n; i++) {
-        usable[i] = by_id || m->pieces[i].kind == SPM_NORMAL;
-        if (usable[i])
-            order[rule.n_order++] = (int32_t)i;
-    }
-    if (!by_id)
-        qsort_r(order, rule.n_order, sizeof *order, by_score, (void *)m->pieces);
-    status = merges_derive(merges, s->vocab, &rule, s->d->e);
-    if (status)
+    if (!status && (status = by_id ? merges_derive(merges, s->vocab, &rule, s->d->e)
+                                   : merges_derive_by_score(merges, s->vocab, scores, normal, s->d->e)) != 0)
         error_prefix(s->d->e, "%s", s->d->path);
-out:
     free(order);
-    free(usable);
+    free(scores);
+    free(normal);
     return status;
 }
 

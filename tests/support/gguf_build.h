@@ -79,6 +79,14 @@ static inline void gguf_build_ints(struct gguf_build *g, const char *key, const 
     buf_put(&g->values, v, n * 4);
 }
 
+static inline void gguf_build_floats(struct gguf_build *g, const char *key, const float *v, size_t n)
+{
+    gguf_build_key(g, key, GGUF_ARRAY);
+    gguf_build_number(&g->values, GGUF_F32, 4);
+    gguf_build_number(&g->values, n, 8);
+    buf_put(&g->values, v, n * 4);
+}
+
 /* cols 0: one dimension. p: n bytes of data. */
 static inline void gguf_build_tensor(struct gguf_build *g, const char *name, uint32_t type, uint64_t rows,
                                      uint64_t cols, const void *p, size_t n)

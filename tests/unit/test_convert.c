@@ -18,6 +18,7 @@
 #include "convert/convert.h"
 #include "formats/safetensors.h"
 #include "quant/quant.h"
+#include "text/tokenizer.h"
 
 enum { HIDDEN = 64, FF = 96, HEADS = 4, KV_HEADS = 2, HEAD = 16, VOCAB = 40, LAYERS = 2 };
 
@@ -579,6 +580,81 @@ static void hostile_tokenizers(void **state)
     refused_tokenizer(tokens, 2, NULL, 0, "tokenizer.ggml.bos_token_id");
 }
 
+/* A GGUF file with SentencePiece's vocabulary: scores in the place of merges, bytes for what has no piece. */
+static int import_spm(const char *name, float last_score, size_t n_scores, struct error *e)
+{
+    static const char *const tokens[] = {"<unk>",
+                                         "<s>",
+                                         "</s>",
+                                         "<0xC3>",
+                                         "<0xA9>",
+                                         "\xe2\x96\x81",
+                                         "a",
+                                         "b",
+                                         "ab",
+                                         "bb",
+                                         "abb",
+                                         "\xe2\x96\x81"
+                                         "a",
+                                         "<tool>",
+                                         "ba"};
+    static const int32_t     types[] = {2, 3, 3, 6, 6, 1, 1, 1, 1, 1, 1, 1, 4, 5};
+    float                    scores[] = {0, 0, 0, 0, 0, -9, -9, -9, -1, 0, -2, -4, 0, last_score};
+    struct gguf_build        g;
+    struct tiny              t = {.arch = "llama", .weight_type = GGML_Q4_1, .embedding_type = GGML_Q8_0};
+    char                     in[PATH_MAX], out[PATH_MAX];
+    gguf_build_init(&g);
+    add_values(&g, &t);
+    gguf_build_str(&g, "tokenizer.ggml.model", "llama");
+    gguf_build_strs(&g, "tokenizer.ggml.tokens", tokens, 14);
+    gguf_build_ints(&g, "tokenizer.ggml.token_type", types, 14);
+    gguf_build_floats(&g, "tokenizer.ggml.scores", scores, n_scores);
+    gguf_build_int(&g, "tokenizer.ggml.bos_token_id", 1);
+    gguf_build_int(&g, "tokenizer.ggml.eos_token_id", 2);
+    add(&g, &t, "token_embd.weight", t.embedding_type, VOCAB, HIDDEN);
+    add(&g, &t, "output_norm.weight", GGML_F32, HIDDEN, 0);
+    add_layers(&g, &t);
+    gguf_build_write(&g, dir, "spm.gguf");
+    snprintf(in, sizeof in, "%s/spm.gguf", dir);
+    snprintf(out, sizeof out, "%s/%s", dir, name);
+    return convert_gguf(in, out, false, NULL, e);
+}
+
+static void sentencepiece_vocabulary(void **state)
+{
+    static const struct {
+        const char *text;
+        int32_t     ids[8];
+        size_t      n;
+    } cases[] = {{"abb", {1, 5, 10}, 3}, /* a with bb, whose score is the best */
+                 {"ab", {1, 5, 8}, 3},   /* so has ab than the space with a */
+                 {"a a", {1, 11, 11}, 3},
+                 {"\xc3\xa9"
+                  "z",
+                  {1, 5, 3, 4, 0},
+                  5},                                     /* bytes; nothing for z but <unk> */
+                 {"a<tool>ba", {1, 11, 12, 5, 7, 6}, 6}}; /* an unused token is not made */
+    char              out[PATH_MAX];
+    struct tokenizer *t;
+    struct error      e = {0};
+    (void)state;
+    if (import_spm("spm", 0, 14, &e))
+        fail_msg("%s", e.msg);
+    snprintf(out, sizeof out, "%s/spm", dir);
+    assert_int_equal(tokenizer_load(&t, out, NULL, NULL), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ids ids = {0};
+        assert_int_equal(tokenizer_encode(t, str_of(cases[i].text), 3, &ids, NULL), 0);
+        assert_int_equal(ids.n, cases[i].n);
+        assert_memory_equal(ids.v, cases[i].ids, ids.n * sizeof *ids.v);
+        ids_deinit(&ids);
+    }
+    tokenizer_free(t);
+    assert_int_equal(import_spm("never", NAN, 14, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.msg, "element 13 of tokenizer.ggml.scores is not a finite number"));
+    assert_int_equal(import_spm("never", 0, 13, &e), ERR_MISFIT);
+}
+
 static void output_appears_whole(void **state)
 {
     char         in[PATH_MAX], out[PATH_MAX], other[PATH_MAX];
@@ -634,6 +710,7 @@ int main(void)
         cmocka_unit_test(tokenizer_is_rebuilt),
         cmocka_unit_test(refusals_name_what_it_is),
         cmocka_unit_test(hostile_tokenizers),
+        cmocka_unit_test(sentencepiece_vocabulary),
         cmocka_unit_test(output_appears_whole),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
