@@ -51,7 +51,8 @@ static int letter_of(struct alphabet *a, const uint64_t *member)
     return l;
 }
 
-static int cut(struct alphabet *a, const struct edge *v, size_t n, struct error *e)
+/* False where there would be too many letters. */
+static bool cut(struct alphabet *a, const struct edge *v, size_t n)
 {
     uint64_t now[16] = {0};
     size_t   i = 0;
@@ -60,15 +61,14 @@ static int cut(struct alphabet *a, const struct edge *v, size_t n, struct error 
             now[v[i].set / 64] ^= (uint64_t)1 << (v[i].set % 64);
         int l = letter_of(a, now);
         if (l < 0)
-            return error_set(e, ERR_UNSUPPORTED, NULL,
-                             "a regular expression tells more than %d kinds of characters apart", ALPHABET_MAX);
+            return false;
         if (a->n && a->letter[a->n - 1] == l)
             continue;
         a->start[a->n] = at;
         a->letter[a->n++] = (uint8_t)l;
     }
     a->start[a->n] = UNICODE_END;
-    return 0;
+    return true;
 }
 
 /* Fills the tables by which a run is found quickly. */
@@ -86,23 +86,24 @@ static void index_runs(struct alphabet *a)
     }
 }
 
-int alphabet_init(struct alphabet *a, const struct charset *sets, size_t n_sets, struct error *e)
+int alphabet_init(struct alphabet *a, const struct charset *sets, size_t n_sets, bool *too_many, struct error *e)
 {
     size_t       n;
     struct edge *v = edges(sets, n_sets, &n);
-    int          status;
+    int          status = 0;
+    *too_many = n >= UINT16_MAX;
     memset(a, 0, sizeof *a);
     a->start = malloc((n + 2) * sizeof *a->start);
     a->letter = malloc(n + 1);
     a->member = malloc(ALPHABET_MAX * sizeof *a->member);
     if (!v || !a->start || !a->letter || !a->member)
         status = error_nomem(e, "a regular expression");
-    else if (n >= UINT16_MAX)
-        status = error_set(e, ERR_LIMIT, NULL, "a regular expression has too many character ranges");
-    else if ((status = cut(a, v, n, e)) == 0)
+    else if (!*too_many && cut(a, v, n))
         index_runs(a);
+    else
+        *too_many = true;
     free(v);
-    if (status)
+    if (status || *too_many)
         alphabet_deinit(a);
     return status;
 }

@@ -19,8 +19,8 @@ struct alphabet {
     uint64_t (*member)[16];
 };
 
-/* Sets: sorted, at most 1024. ERR_UNSUPPORTED when they make more than ALPHABET_MAX letters. */
-int  alphabet_init(struct alphabet *a, const struct charset *sets, size_t n_sets, struct error *e);
+/* Sets: sorted, at most 1024. *too_many: they make more than ALPHABET_MAX letters, and there is no alphabet. */
+int  alphabet_init(struct alphabet *a, const struct charset *sets, size_t n_sets, bool *too_many, struct error *e);
 void alphabet_deinit(struct alphabet *a);
 
 static inline bool alphabet_member(const struct alphabet *a, int letter, size_t set)

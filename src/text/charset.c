@@ -2,7 +2,6 @@
 #include "text/charset.h"
 
 #include <stdlib.h>
-#include <utf8proc.h>
 
 #include "base/num.h"
 #include "base/vec.h"
@@ -97,30 +96,15 @@ void charset_intersect(struct charset *s, const struct charset *with)
     *s = out;
 }
 
-/* utf8proc maps one to one; the long s and the Kelvin sign are reached from s and k by hand, since the map to upper
- * case leads only away from them. Characters newer than its Unicode version have no case for it. */
-static void add_case_mates(struct charset *s, uint32_t c)
+bool charset_has(const struct charset *s, uint32_t cp)
 {
-    uint32_t lower = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
-    uint32_t upper = (uint32_t)utf8proc_toupper((utf8proc_int32_t)lower);
-    charset_add(s, lower, lower);
-    charset_add(s, upper, upper);
-    lower = (uint32_t)utf8proc_tolower((utf8proc_int32_t)upper);
-    charset_add(s, lower, lower);
-    if (lower == 's')
-        charset_add(s, 0x17f, 0x17f);
-    if (lower == 'k')
-        charset_add(s, 0x212a, 0x212a);
-}
-
-void charset_fold(struct charset *s)
-{
-    charset_sort(s);
-    for (size_t i = 0, n = s->n; i < n; i++) {
-        struct char_range r = s->v[i];
-        for (uint32_t c = r.lo; c <= r.hi; c++)
-            if (utf8proc_tolower((utf8proc_int32_t)c) != (int)c || utf8proc_toupper((utf8proc_int32_t)c) != (int)c)
-                add_case_mates(s, c);
+    size_t lo = 0, hi = s->n;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (s->v[mid].hi < cp)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
-    charset_sort(s);
+    return lo < s->n && s->v[lo].lo <= cp;
 }

@@ -30,8 +30,6 @@ void charset_add_class(struct charset *s, uint32_t categories, uint8_t flags);
 void charset_sort(struct charset *s);
 void charset_negate(struct charset *s);                                /* sorted -> sorted */
 void charset_intersect(struct charset *s, const struct charset *with); /* sorted both */
-/* Adds every character that differs from one of the set in letter case only; of letters with more than two forms
- * (sigma, the digraphs) the usual pair. Sorts. */
-void charset_fold(struct charset *s);
+bool charset_has(const struct charset *s, uint32_t cp);                /* sorted */
 
 #endif

@@ -1,443 +1,416 @@
-/* A reader of Oniguruma's syntax by recursive descent over classes only: outside them the pattern is copied element by
- * element, since its structure needs no understanding (PCRE2 checks that groups and quantifiers are in place).
- *
- * Oniguruma's own ways that are kept: ^ and $ hold at every line, `.` is anything but a newline, \s and \w are
- * Unicode's,
- * {,n} is {0,n}, and a class may hold classes and intersections ([\p{L}&&[^a-z]]). */
+/* The reader of a pattern's structure by recursive descent: alternatives, what follows one another, quantifiers. Groups,
+ * escapes and classes are read by the files next to this one. Contracts in pattern.h and pattern_int.h. */
 #include "text/pattern.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/num.h"
 #include "base/utf8.h"
-#include "text/unicode.h"
+#include "text/pattern_int.h"
+#include "text/property.h"
 
-#define CLASS_DEPTH_MAX 16
 #define STRUCTURE_MAX ((size_t)1 << 20)
+#define TREE_MAX ((size_t)16 << 20)
+#define REPEATS_MAX 65535u /* PCRE2's bound; Oniguruma's is 100000 */
 
-struct reader {
-    struct pattern *out;
-    struct str      source;
-    const char     *p, *end;
-    bool            fold;        /* inside (?i: */
-    bool            fold_of[64]; /* the same of the open groups */
-    int             depth;
-    struct error   *e;
-};
+/* --- the reader's tools ------------------------------------------------------------------------------------------- */
 
-static int refuse(struct reader *r, int code, const char *what)
+void *pattern_refuse(struct reader *r, int code, const char *fmt, ...)
 {
-    size_t n = MIN(r->source.n, (size_t)300);
-    return error_set(r->e, code, NULL, "the regular expression '%.*s'%s %s", (int)n, r->source.p,
-                     n < r->source.n ? " (cut)" : "", what);
+    size_t  n = MIN(r->source.n, (size_t)300);
+    char    what[200];
+    va_list va;
+    if (r->status)
+        return NULL;
+    while (n < r->source.n && n && ((unsigned char)r->source.p[n] & 0xc0) == 0x80)
+        n--;
+    va_start(va, fmt);
+    vsnprintf(what, sizeof what, fmt, va);
+    va_end(va);
+    r->status = error_set(r->e, code, NULL, "the regular expression '%.*s'%s %s", (int)n, r->source.p,
+                          n < r->source.n ? " (cut)" : "", what);
+    return NULL;
 }
 
-static int unsupported(struct reader *r, const char *what)
+void *pattern_unsupported(struct reader *r, const char *what)
 {
-    char msg[100];
-    snprintf(msg, sizeof msg, "uses %s, which is not supported", what);
-    return refuse(r, ERR_UNSUPPORTED, msg);
+    return pattern_refuse(r, ERR_UNSUPPORTED, "uses %s, which is not supported", what);
 }
 
-static bool at(const struct reader *r, const char *z)
+static void *no_memory(struct reader *r)
 {
-    size_t n = strlen(z);
-    return (size_t)(r->end - r->p) >= n && memcmp(r->p, z, n) == 0;
+    if (!r->status)
+        r->status = error_nomem(r->e, "a regular expression");
+    return NULL;
 }
 
-static bool accept(struct reader *r, const char *z)
+struct node *pattern_node(struct reader *r, enum node_kind kind)
 {
-    bool yes = at(r, z);
-    if (yes)
-        r->p += strlen(z);
-    return yes;
+    struct node *n = r->status ? NULL : arena_calloc(&r->arena, 1, sizeof *n);
+    if (!n)
+        return no_memory(r);
+    n->kind = kind;
+    return n;
 }
 
-/* --- sets ------------------------------------------------------------------------------------------------------- */
+struct node *pattern_text_node(struct reader *r, enum node_kind kind, const char *text)
+{
+    struct node *n = pattern_node(r, kind);
+    if (n && !(n->text = arena_strdup(&r->arena, text, strlen(text))))
+        return no_memory(r);
+    return n;
+}
+
+struct node *pattern_char_node(struct reader *r, uint32_t cp)
+{
+    struct node *n = pattern_node(r, NODE_CHAR);
+    if (n) {
+        n->cp = cp;
+        n->fold = r->options & OPTION_FOLD;
+    }
+    return n;
+}
+
+void pattern_append(struct node *parent, struct node *child)
+{
+    struct node *first = child, *last = child;
+    if (parent->kind == NODE_LIST && child->kind == NODE_LIST) {
+        first = child->child;
+        last = child->last;
+        if (!first)
+            return;
+    }
+    if (parent->last)
+        parent->last->next = first;
+    else
+        parent->child = first;
+    parent->last = last;
+}
 
 static bool same_set(const struct charset *a, const struct charset *b)
 {
     return a->n == b->n && (!a->n || memcmp(a->v, b->v, a->n * sizeof *a->v) == 0);
 }
 
-/* Writes a mark for the set, which it takes over. */
-static int put_set(struct reader *r, struct charset *s)
+bool pattern_put_set(struct reader *r, struct charset *s, size_t *number)
 {
     struct pattern *out = r->out;
     size_t          i = 0;
     charset_sort(s);
-    if (s->failed) {
-        charset_deinit(s);
-        return error_nomem(r->e, "a regular expression");
-    }
-    while (i < out->n_sets && !same_set(&out->sets[i], s))
+    if (s->failed)
+        no_memory(r);
+    while (!r->status && i < out->n_sets && !same_set(&out->sets[i], s))
         i++;
-    if (i == PATTERN_SETS_MAX) {
+    if (i == PATTERN_SETS_MAX)
+        pattern_refuse(r, ERR_LIMIT, "has more than %d different characters and classes", PATTERN_SETS_MAX);
+    *number = i;
+    if (r->status || i < out->n_sets)
         charset_deinit(s);
-        return refuse(r, ERR_LIMIT, "has more than 1024 different characters and classes");
-    }
-    if (i == out->n_sets)
-        out->sets[out->n_sets++] = *s;
     else
-        charset_deinit(s);
-    buf_printf(&out->structure, "%c%zu;", PATTERN_SET_MARK, i);
-    return 0;
+        out->sets[out->n_sets++] = *s;
+    *s = (struct charset){0};
+    return !r->status;
 }
 
-static int put_char(struct reader *r, uint32_t cp)
+struct node *pattern_set_node(struct reader *r, struct charset *s)
 {
-    struct charset s = {0};
-    charset_add(&s, cp, cp);
-    if (r->fold)
-        charset_fold(&s);
-    return put_set(r, &s);
+    size_t       number;
+    struct node *n = pattern_put_set(r, s, &number) ? pattern_node(r, NODE_SET) : NULL;
+    if (n)
+        n->set = number;
+    return n;
 }
 
-/* An assertion about a line feed at this place: `form` has one %s for the set's mark. */
-static int put_line_edge(struct reader *r, const char *before, const char *after, bool negate)
+bool pattern_at(const struct reader *r, const char *z)
 {
-    struct charset s = {0};
-    int            status;
-    charset_add(&s, '\n', '\n');
-    if (negate)
-        charset_negate(&s);
-    buf_puts(&r->out->structure, before);
-    status = put_set(r, &s);
-    buf_puts(&r->out->structure, after);
-    return status;
+    size_t n = strlen(z);
+    return (size_t)(r->end - r->p) >= n && memcmp(r->p, z, n) == 0;
 }
 
-/* \b and \B: the sides differ, or do not differ, in being word characters. */
-static int put_word_edge(struct reader *r, bool edge)
+bool pattern_accept(struct reader *r, const char *z)
 {
-    static const char *const forms[2][4] = {{"(?:(?<=", ")(?=", ")|(?<!", ")(?!"},
-                                            {"(?:(?<=", ")(?!", ")|(?<!", ")(?="}};
-    int                      status = 0;
-    for (int i = 0; i < 4 && !status; i++) {
-        struct charset word = {0};
-        charset_add_class(&word, 0, UNICODE_WORD);
-        buf_puts(&r->out->structure, forms[edge][i]);
-        status = put_set(r, &word);
+    bool yes = pattern_at(r, z);
+    if (yes)
+        r->p += strlen(z);
+    return yes;
+}
+
+/* --- quantifiers -------------------------------------------------------------------------------------------------- */
+
+struct quantifier {
+    uint32_t    min, max;
+    enum manner manner;
+};
+
+/* Digits as a number, which stops growing where it is too great for either engine. */
+static uint32_t read_number(struct reader *r)
+{
+    uint32_t n = 0;
+    for (; r->p < r->end && *r->p >= '0' && *r->p <= '9'; r->p++)
+        n = MIN(n * 10 + (uint32_t)(*r->p - '0'), (uint32_t)1000000);
+    return n;
+}
+
+/* After a '{': the bounds, or false where this is not the form of a quantifier, and then the place is kept. */
+static bool read_interval(struct reader *r, struct quantifier *q, bool *exact)
+{
+    const char *from = r->p, *at;
+    q->min = read_number(r);
+    bool low = r->p != from;
+    *exact = !pattern_accept(r, ",");
+    at = r->p;
+    q->max = *exact ? q->min : read_number(r);
+    if (!*exact && r->p == at)
+        q->max = PATTERN_UNBOUNDED;
+    if (!pattern_accept(r, "}") || (!low && (*exact || q->max == PATTERN_UNBOUNDED))) {
+        r->p = from;
+        return false;
     }
-    buf_puts(&r->out->structure, "))");
-    return status;
+    return true;
 }
 
-/* --- escapes ---------------------------------------------------------------------------------------------------- */
-
-static bool is_alnum(char c)
+/* A quantifier, if there is one at this place. */
+static bool read_quantifier(struct reader *r, struct quantifier *q)
 {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-/* Up to `max` hexadecimal digits; false when there are fewer than `min` or the value is no character. */
-static bool hex(struct reader *r, int min, int max, uint32_t *cp)
-{
-    int n = 0;
-    *cp = 0;
-    for (; n < max && r->p < r->end && num_hex_digit(*r->p) >= 0; n++)
-        *cp = *cp * 16 + (uint32_t)num_hex_digit(*r->p++);
-    return n >= min && *cp < UNICODE_END;
-}
-
-/* The character that the escape at r->p (after the backslash) stands for. */
-static int char_escape(struct reader *r, uint32_t *cp)
-{
-    static const char from[] = "ntrfvae", to[] = "\n\t\r\f\v\a\x1b";
-    const char       *hit = strchr(from, *r->p);
-    if (!is_alnum(*r->p)) {
-        int len = utf8_decode(r->p, (size_t)(r->end - r->p), cp);
-        r->p += len;
-        return 0;
+    const char *from = r->p;
+    bool        exact = false, interval = pattern_accept(r, "{");
+    *q = (struct quantifier){0, PATTERN_UNBOUNDED, GREEDY};
+    if (interval) {
+        if (!read_interval(r, q, &exact)) {
+            r->p = from;
+            return false;
+        }
+    } else if (pattern_accept(r, "?"))
+        q->max = 1;
+    else if (pattern_accept(r, "+"))
+        q->min = 1;
+    else if (!pattern_accept(r, "*"))
+        return false;
+    if (q->min > q->max) {
+        *q = (struct quantifier){q->max, q->min, POSSESSIVE};
+        return true;
     }
-    if (hit) {
-        *cp = (unsigned char)to[hit - from];
-        r->p++;
-        return 0;
-    }
-    if (accept(r, "u"))
-        return hex(r, 4, 4, cp) ? 0 : refuse(r, ERR_FORMAT, "has a malformed \\u escape");
-    if (accept(r, "x{")) {
-        if (!hex(r, 1, 8, cp) || !accept(r, "}"))
-            return refuse(r, ERR_FORMAT, "has a malformed \\x{} escape");
-        return 0;
-    }
-    if (accept(r, "x")) {
-        if (!hex(r, 1, 2, cp))
-            return refuse(r, ERR_FORMAT, "has a malformed \\x escape");
-        return *cp < 0x80 ? 0 : unsupported(r, "a \\x escape of a byte beyond ASCII");
-    }
-    char what[] = "the escape \\?";
-    what[sizeof what - 2] = *r->p;
-    return unsupported(r, what);
+    if (!exact && pattern_accept(r, "?"))
+        q->manner = LAZY;
+    else if (!interval && pattern_accept(r, "+"))
+        q->manner = POSSESSIVE;
+    return true;
 }
 
-/* \p{..} or \P{..}, after the p. */
-static int property(struct reader *r, bool negate, struct charset *s)
+/* Which of ? * + ?? *? +? a quantifier is, or -1. */
+static int simple_quantifier(uint32_t min, uint32_t max, enum manner manner)
 {
-    const char *close = accept(r, "{") ? memchr(r->p, '}', (size_t)(r->end - r->p)) : NULL;
-    if (!close)
-        return unsupported(r, "\\p without braces");
-    if (accept(r, "^"))
-        negate = !negate;
-    struct str name = {r->p, (size_t)(close - r->p)};
-    uint32_t   set = unicode_categories(name);
-    if (!set) {
-        char what[60];
-        snprintf(what, sizeof what, "the property \\p{%.*s}", (int)MIN(name.n, (size_t)40), name.p);
-        return unsupported(r, what);
+    int kind = min == 0 && max == 1                   ? 0
+               : min == 0 && max == PATTERN_UNBOUNDED ? 1
+               : min == 1 && max == PATTERN_UNBOUNDED ? 2
+                                                      : -1;
+    return kind < 0 || manner == POSSESSIVE ? -1 : kind + (manner == LAZY ? 3 : 0);
+}
+
+/* Oniguruma joins two of these directly on one another, which spares it many a long search. Row: the inner one, column:
+ * the outer one, both in the order ? * + ?? *? +?. Result: k the inner one stays, * + L (*?) q (??) this instead of
+ * both, x the inner becomes + and the outer ??, . both stay. */
+static const char joined[6][7] = {"k**qL.", "kkkxxk", "**k.xk", "kLLkLL", "kkkkkk", ".*+LLk"};
+
+/* Joins q to the repetition n; false where both must stay. */
+static bool join_quantifiers(struct node *n, struct quantifier *q)
+{
+    int inner = simple_quantifier(n->min, n->max, n->manner), outer = simple_quantifier(q->min, q->max, q->manner);
+    if (inner < 0 || outer < 0)
+        return false;
+    char how = joined[inner][outer];
+    if (how == '.' || how == 'k')
+        return how == 'k';
+    if (how == 'x') {
+        *q = (struct quantifier){0, 1, LAZY};
+        n->min = 1;
+        n->max = PATTERN_UNBOUNDED;
+        n->manner = GREEDY;
+        return false;
     }
-    charset_add_class(s, negate ? ~set : set, 0);
-    r->p = close + 1;
-    return 0;
+    n->min = how == '+';
+    n->max = how == 'q' ? 1 : PATTERN_UNBOUNDED;
+    n->manner = how == 'L' || how == 'q' ? LAZY : GREEDY;
+    return true;
 }
 
-/* If the escape at r->p (after the backslash) is a class, adds it to s and sets *is_class. */
-static int class_escape(struct reader *r, struct charset *s, bool *is_class)
+static bool repeatable(const struct node *n)
 {
-    struct charset one = {0};
-    int            status = 0;
-    char           c = *r->p;
-    *is_class = c && strchr("dDsSwWpP", c);
-    if (!*is_class)
-        return 0;
-    r->p++;
-    if (c == 'p' || c == 'P')
-        return property(r, c == 'P', s);
-    charset_add_class(&one, (c | 32) == 'd' ? 1u << UNICODE_ND : 0,
-                      (c | 32) == 's'   ? UNICODE_SPACE
-                      : (c | 32) == 'w' ? UNICODE_WORD
-                                        : 0);
-    charset_sort(&one);
-    if (c < 'a')
-        charset_negate(&one);
-    charset_add_set(s, &one);
-    charset_deinit(&one);
-    return status;
+    if (n->kind == NODE_ASSERT || n->kind == NODE_LOOK)
+        return false;
+    for (const struct node *c = n->kind == NODE_CHOICE ? n->child : NULL; c; c = c->next)
+        if (!repeatable(c))
+            return false;
+    return true;
 }
 
-/* --- bracketed classes ------------------------------------------------------------------------------------------ */
-
-static int class_char(struct reader *r, uint32_t *cp)
+static struct node *repeat(struct reader *r, struct node *n, struct quantifier q)
 {
-    if (accept(r, "\\"))
-        return r->p < r->end ? char_escape(r, cp) : refuse(r, ERR_FORMAT, "ends in a backslash");
-    r->p += utf8_decode(r->p, (size_t)(r->end - r->p), cp);
-    return 0;
-}
-
-static int bracket(struct reader *r, struct charset *s, int depth);
-
-/* One element of a class: a nested class, an escape that is one, a character or a range. */
-static int class_item(struct reader *r, struct charset *s, int depth)
-{
-    bool     is_class = false;
-    uint32_t lo = 0, hi;
-    int      status;
-    if (at(r, "[:"))
-        return unsupported(r, "a POSIX bracket [:name:]");
-    if (accept(r, "["))
-        return bracket(r, s, depth + 1);
-    if (at(r, "\\") && r->p + 1 < r->end) {
-        r->p++;
-        if ((status = class_escape(r, s, &is_class)) != 0 || is_class)
-            return status;
-        r->p--;
+    struct node *out;
+    if (q.min > 100000 || (q.max > 100000 && q.max != PATTERN_UNBOUNDED))
+        return pattern_refuse(r, ERR_FORMAT, "repeats something more than 100000 times");
+    if (q.min > REPEATS_MAX || (q.max > REPEATS_MAX && q.max != PATTERN_UNBOUNDED))
+        return pattern_refuse(r, ERR_LIMIT, "repeats something more than %u times", REPEATS_MAX);
+    if (!repeatable(n))
+        return pattern_refuse(r, ERR_FORMAT, "repeats an assertion");
+    if (n->kind == NODE_REPEAT && join_quantifiers(n, &q))
+        return n;
+    if ((out = pattern_node(r, NODE_REPEAT)) != NULL) {
+        pattern_append(out, n);
+        out->min = q.min;
+        out->max = q.max;
+        out->manner = q.manner;
     }
-    if ((status = class_char(r, &lo)) != 0)
-        return status;
-    hi = lo;
-    if (r->end - r->p >= 2 && r->p[0] == '-' && r->p[1] != ']' && r->p[1] != '[') {
-        r->p++;
-        if ((status = class_char(r, &hi)) != 0)
-            return status;
-        if (hi < lo)
-            return refuse(r, ERR_FORMAT, "has a range whose ends are in the wrong order");
-    }
-    charset_add(s, lo, hi);
-    return 0;
+    return out;
 }
 
-/* A class, after its '['; adds it to s. */
-static int bracket(struct reader *r, struct charset *s, int depth)
+/* --- the structure ------------------------------------------------------------------------------------------------ */
+
+/* Passes comments and, in the extended form, white space. */
+static bool skip_blank(struct reader *r)
 {
-    struct charset left = {0}, here = {0};
-    bool           negate = accept(r, "^"), both = false;
-    int            status = 0;
-    if (depth > CLASS_DEPTH_MAX)
-        return refuse(r, ERR_LIMIT, "nests classes deeper than 16 levels");
-    if (at(r, "]"))
-        return unsupported(r, "']' as the first character of a class");
-    while (!status && r->p < r->end && *r->p != ']') {
-        if (!accept(r, "&&")) {
-            status = class_item(r, &here, depth);
+    for (uint32_t cp; r->p < r->end;) {
+        if (pattern_accept(r, "(?#")) {
+            while (r->p < r->end && *r->p != ')')
+                r->p += *r->p == '\\' && r->p + 1 < r->end ? 2 : 1;
+            if (!pattern_accept(r, ")"))
+                return pattern_refuse(r, ERR_FORMAT, "has a comment without an end");
             continue;
         }
-        charset_sort(&here);
-        if (both)
-            charset_intersect(&here, &left);
-        charset_deinit(&left);
-        left = here;
-        here = (struct charset){0};
-        both = true;
+        int len = utf8_decode(r->p, (size_t)(r->end - r->p), &cp);
+        if (!(r->options & OPTION_EXTENDED) || (*r->p != '#' && !(unicode_class(cp) & UNICODE_SPACE)))
+            break;
+        if (*r->p != '#')
+            r->p += len;
+        else
+            while (r->p < r->end && *r->p++ != '\n')
+                ;
     }
-    if (!status && !accept(r, "]"))
-        status = refuse(r, ERR_FORMAT, "has a class without an end");
-    charset_sort(&here);
-    if (both)
-        charset_intersect(&here, &left);
-    if (r->fold)
-        charset_fold(&here);
-    if (negate)
-        charset_negate(&here);
-    charset_add_set(s, &here);
-    charset_deinit(&here);
-    charset_deinit(&left);
-    return status;
+    return true;
 }
 
-/* --- the structure ---------------------------------------------------------------------------------------------- */
-
-static int escape(struct reader *r)
+struct node *pattern_line_edge(struct reader *r, const char *before, const char *after)
 {
     struct charset s = {0};
-    bool           is_class;
-    uint32_t       cp = 0;
-    int            status;
-    if (r->p == r->end)
-        return refuse(r, ERR_FORMAT, "ends in a backslash");
-    if (accept(r, "b"))
-        return put_word_edge(r, true);
-    if (accept(r, "B"))
-        return put_word_edge(r, false);
-    if (at(r, "A") || at(r, "z")) {
-        buf_printf(&r->out->structure, "\\%c", *r->p++);
-        return 0;
-    }
-    if (accept(r, "Z"))
-        return put_line_edge(r, "(?=", "?\\z)", false);
-    if ((status = class_escape(r, &s, &is_class)) == 0 && is_class)
-        return put_set(r, &s);
-    charset_deinit(&s);
-    return status || (status = char_escape(r, &cp)) != 0 ? status : put_char(r, cp);
+    size_t         number;
+    char           text[80];
+    charset_add(&s, '\n', '\n');
+    if (!pattern_put_set(r, &s, &number))
+        return NULL;
+    snprintf(text, sizeof text, "%s%c%zu;%s", before, PATTERN_SET_MARK, number, after);
+    return pattern_text_node(r, NODE_ASSERT, text);
 }
 
-/* A group's opening, after '('. Groups capture nothing: nothing may refer to them. */
-static int open_group(struct reader *r)
-{
-    static const char *const kinds[] = {"?:", "?=", "?!", "?<=", "?<!", "?>"};
-    const char              *kind = "?:";
-    bool                     fold = r->fold;
-    if (r->depth == (int)ARRAY_LEN(r->fold_of))
-        return refuse(r, ERR_LIMIT, "nests groups deeper than 64 levels");
-    r->fold_of[r->depth++] = r->fold;
-    if (accept(r, "?i:"))
-        fold = true;
-    else if (at(r, "?")) {
-        size_t i = 0;
-        while (i < ARRAY_LEN(kinds) && !accept(r, kinds[i]))
-            i++;
-        if (i == ARRAY_LEN(kinds))
-            return unsupported(r, "a kind of group other than (?: (?i: (?= (?! (?<= (?<! (?>");
-        kind = kinds[i];
-    }
-    r->fold = fold;
-    buf_printf(&r->out->structure, "(%s", kind);
-    return 0;
-}
-
-static int close_group(struct reader *r)
-{
-    if (!r->depth)
-        return refuse(r, ERR_FORMAT, "closes a group that is not open");
-    r->fold = r->fold_of[--r->depth];
-    buf_putc(&r->out->structure, ')');
-    return 0;
-}
-
-static const char *digits(const char *p, const char *end)
-{
-    while (p < end && *p >= '0' && *p <= '9')
-        p++;
-    return p;
-}
-
-/* A '{' that has just been read: a quantifier or, where it has not that form, an ordinary character. */
-static int brace(struct reader *r)
-{
-    const char *a = digits(r->p, r->end), *b = a, *from = r->p;
-    bool        comma = a < r->end && *a == ',';
-    if (comma)
-        b = digits(a + 1, r->end);
-    if (b == r->end || *b != '}' || (a == from && (!comma || b == a + 1)))
-        return put_char(r, '{');
-    r->p = b + 1;
-    if (at(r, "+") || (!comma && at(r, "?")))
-        return unsupported(r, "a quantifier {n} or {n,m} with a further sign");
-    buf_puts(&r->out->structure, a == from ? "{0" : "{");
-    buf_put(&r->out->structure, from, (size_t)(r->p - from));
-    return 0;
-}
-
-static int element(struct reader *r)
+static struct node *any_char(struct reader *r)
 {
     struct charset s = {0};
-    uint32_t       cp = 0;
-    int            status;
-    char           c = *r->p++;
-    switch (c) {
+    if (!(r->options & OPTION_DOT_ALL))
+        charset_add(&s, '\n', '\n');
+    charset_sort(&s);
+    charset_negate(&s);
+    return pattern_set_node(r, &s);
+}
+
+static struct node *read_element(struct reader *r, bool *rest)
+{
+    struct quantifier q;
+    uint32_t          cp = 0;
+    if (read_quantifier(r, &q))
+        return pattern_refuse(r, ERR_FORMAT, "has a quantifier with nothing before it");
+    switch (*r->p) {
     case '\\':
-        return escape(r);
+        r->p++;
+        return pattern_escape(r);
     case '[':
-        status = bracket(r, &s, 1);
-        if (!status)
-            return put_set(r, &s);
-        charset_deinit(&s);
-        return status;
+        r->p++;
+        return pattern_class(r);
     case '(':
-        return open_group(r);
-    case ')':
-        return close_group(r);
-    case '{':
-        return brace(r);
+        r->p++;
+        return pattern_group(r, rest);
     case '.':
-        return put_line_edge(r, "", "", true);
+        r->p++;
+        return any_char(r);
     case '^':
-        return put_line_edge(r, "(?<!", ")", true);
+        r->p++;
+        return pattern_line_edge(r, "(?:\\A|(?<=", ")(?!\\z))");
     case '$':
-        return put_line_edge(r, "(?!", ")", true);
-    case '|':
-    case '?':
-    case '*':
-    case '+':
-        buf_putc(&r->out->structure, c);
-        return 0;
+        r->p++;
+        return pattern_line_edge(r, "(?=", "|\\z)");
     default:
-        r->p--;
         r->p += utf8_decode(r->p, (size_t)(r->end - r->p), &cp);
-        return put_char(r, cp);
+        return pattern_char_node(r, cp);
     }
+}
+
+/* What follows one another, up to a '|', a ')' or the end. */
+static struct node *read_branch(struct reader *r)
+{
+    struct node      *list = pattern_node(r, NODE_LIST);
+    struct quantifier q;
+    bool              rest = false;
+    while (list && !rest && skip_blank(r) && r->p < r->end && *r->p != '|' && *r->p != ')') {
+        struct node *n = read_element(r, &rest);
+        while (n && !rest && skip_blank(r) && read_quantifier(r, &q))
+            n = repeat(r, n, q);
+        if (n)
+            pattern_append(list, n);
+        if (r->status)
+            return NULL;
+    }
+    if (r->status)
+        return NULL;
+    return list->child && !list->child->next ? list->child : list;
+}
+
+struct node *pattern_alternatives(struct reader *r)
+{
+    struct node *first = read_branch(r), *choice, *n;
+    if (!first || !pattern_at(r, "|"))
+        return first;
+    if (!(choice = pattern_node(r, NODE_CHOICE)))
+        return NULL;
+    pattern_append(choice, first);
+    while (pattern_accept(r, "|")) {
+        if (!(n = read_branch(r)))
+            return NULL;
+        pattern_append(choice, n);
+    }
+    return choice;
+}
+
+static void check_references(struct reader *r)
+{
+    if (r->by_number && r->n_names)
+        pattern_refuse(r, ERR_FORMAT, "refers to a group by number although groups have names");
+    for (unsigned g = r->n_groups + 1; g <= PATTERN_GROUPS_MAX; g++)
+        if (r->wanted[g])
+            pattern_refuse(r, ERR_FORMAT, "refers to a group %u that it does not have", g);
 }
 
 int pattern_parse(struct pattern *p, struct str source, struct error *e)
 {
     struct reader r = {.out = p, .source = source, .p = source.p, .end = source.p + source.n, .e = e};
-    int           status = 0;
+    struct node  *tree = NULL;
     p->n_sets = 0;
+    p->compares = p->knows_start = false;
     buf_init(&p->structure, STRUCTURE_MAX);
+    arena_init(&r.arena, TREE_MAX);
     if (source.n > PATTERN_SOURCE_MAX)
-        return refuse(&r, ERR_LIMIT, "is longer than 16384 bytes");
-    if (utf8_valid_prefix(source.p, source.n) != source.n)
-        return refuse(&r, ERR_FORMAT, "is not valid UTF-8");
-    if (accept(&r, "(?i)"))
-        r.fold = true;
-    while (!status && r.p < r.end)
-        status = element(&r);
-    if (!status && r.depth)
-        status = refuse(&r, ERR_FORMAT, "has a group without an end");
-    if (!status && p->structure.failed)
-        status = p->structure.full ? refuse(&r, ERR_LIMIT, "is too complex") : error_nomem(e, "a regular expression");
-    return status;
+        pattern_refuse(&r, ERR_LIMIT, "is longer than %zu bytes", PATTERN_SOURCE_MAX);
+    else if (utf8_valid_prefix(source.p, source.n) != source.n)
+        pattern_refuse(&r, ERR_FORMAT, "is not valid UTF-8");
+    else
+        tree = pattern_alternatives(&r);
+    if (tree && r.p < r.end)
+        pattern_refuse(&r, ERR_FORMAT, "closes a group that is not open");
+    check_references(&r);
+    if (!r.status)
+        pattern_write(&r, tree);
+    if (!r.status && p->structure.failed)
+        p->structure.full ? pattern_refuse(&r, ERR_LIMIT, "is too complex") : no_memory(&r);
+    arena_deinit(&r.arena);
+    return r.status;
 }
 
 void pattern_deinit(struct pattern *p)

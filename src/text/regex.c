@@ -12,17 +12,22 @@
 #include "text/pattern.h"
 
 #define EXPRESSION_MAX ((size_t)4 << 20)
-#define HEAP_KIB_MAX 65536 /* PCRE2's memory where it runs without JIT */
-#define STEPS_MIN 2000000u /* backtracking steps of one match, plus some for each character of the text */
-#define SECONDS_MIN 5.0    /* time for all texts of a run, plus one for each MB */
-#define WINDOW_MIN                                                                                                     \
-    ((size_t)256) /* first places tried in one call of PCRE2; its step limit counts anew at each place                 \
-                   */
-#define WINDOW_MAX ((size_t)65536) /* so that the time is looked at often enough */
+#define STEPS_MIN 1000000u /* backtracking steps of one match, plus some for each character of the text */
+#define SECONDS_MIN 1.0    /* time for all texts of a run, plus one for each MB */
+#define WINDOW_MIN ((size_t)16)
+#define WINDOW_MAX ((size_t)65536)
+#define HEAP_KIB_MIN ((size_t)65536) /* PCRE2's memory where it runs without JIT, plus half a KiB a character */
+#define HEAP_KIB_MAX ((size_t)2 << 20)
+#define STACK_MIN ((size_t)64 << 10) /* of JIT's code */
+#define STACK_MAX ((size_t)16 << 20)
+#define SURROGATES 0xd800u
+#define SURROGATES_END 0xe000u
 
 struct regex {
     pcre2_code     *code;
     bool            jit;
+    bool            wide;        /* over UTF-8 itself, without an alphabet */
+    bool            knows_start; /* holds \G, so that every search is one call of PCRE2 */
     struct alphabet alphabet;
 };
 
@@ -44,6 +49,25 @@ static void put_class(struct buf *out, const struct alphabet *a, size_t set)
     buf_puts(out, any ? "]" : "(?!)");
 }
 
+/* A set as a class over characters; surrogates occur in no text and may not occur in the class. */
+static void put_wide_class(struct buf *out, const struct charset *s)
+{
+    bool any = false;
+    for (size_t i = 0; i < s->n; i++) {
+        uint32_t lo = s->v[i].lo, hi = s->v[i].hi;
+        if (lo >= SURROGATES && lo < SURROGATES_END)
+            lo = SURROGATES_END;
+        if (hi >= SURROGATES && hi < SURROGATES_END)
+            hi = SURROGATES - 1;
+        if (lo > hi)
+            continue;
+        buf_printf(out, any ? "\\x{%x}-\\x{%x}" : "[\\x{%x}-\\x{%x}", lo, hi);
+        any = true;
+    }
+    buf_puts(out, any ? "]" : "(?!)");
+}
+
+/* a: NULL for a wide expression. */
 static void put_expression(struct buf *out, const struct pattern *p, const struct alphabet *a)
 {
     const char *s = buf_cstr(&p->structure), *end = s + p->structure.n;
@@ -56,7 +80,10 @@ static void put_expression(struct buf *out, const struct pattern *p, const struc
         for (s++; *s != ';'; s++)
             set = set * 10 + (size_t)(*s - '0');
         s++;
-        put_class(out, a, set);
+        if (a)
+            put_class(out, a, set);
+        else
+            put_wide_class(out, &p->sets[set]);
     }
 }
 
@@ -72,12 +99,12 @@ static int compile(struct regex *re, const struct buf *expression, struct str so
     }
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     re->code = pcre2_compile((PCRE2_SPTR)buf_cstr(expression), expression->n,
-                             PCRE2_DOTALL | PCRE2_USE_OFFSET_LIMIT | PCRE2_NEVER_UTF | PCRE2_NO_AUTO_CAPTURE, &code,
+                             PCRE2_DOTALL | PCRE2_USE_OFFSET_LIMIT | (re->wide ? PCRE2_UTF : PCRE2_NEVER_UTF), &code,
                              &where, context);
     pcre2_compile_context_free(context);
     if (!re->code) {
         pcre2_get_error_message(code, why, sizeof why);
-        return error_set(e, ERR_FORMAT, NULL, "the regular expression '%.*s' is malformed: %s",
+        return error_set(e, ERR_LIMIT, NULL, "the regular expression '%.*s' is beyond PCRE2: %s",
                          (int)MIN(source.n, (size_t)300), source.p, (const char *)why);
     }
     re->jit = pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE) == 0;
@@ -98,10 +125,12 @@ int regex_new(struct regex **out, struct str pattern, struct error *e)
         return error_nomem(e, "a regular expression");
     }
     status = pattern_parse(p, pattern, e);
-    if (!status)
-        status = alphabet_init(&re->alphabet, p->sets, p->n_sets, e);
+    re->wide = p->compares;
+    re->knows_start = p->knows_start;
+    if (!status && !re->wide)
+        status = alphabet_init(&re->alphabet, p->sets, p->n_sets, &re->wide, e);
     if (!status) {
-        put_expression(&expression, p, &re->alphabet);
+        put_expression(&expression, p, re->wide ? NULL : &re->alphabet);
         status = compile(re, &expression, pattern, e);
     }
     pattern_deinit(p);
@@ -112,6 +141,11 @@ int regex_new(struct regex **out, struct str pattern, struct error *e)
     else
         *out = re;
     return status;
+}
+
+void regex_without_jit(struct regex *re)
+{
+    re->jit = false;
 }
 
 void regex_free(struct regex *re)
@@ -127,7 +161,8 @@ void regex_free(struct regex *re)
 
 void regex_run_init(struct regex_run *r, size_t total)
 {
-    *r = (struct regex_run){.deadline = clock_now() + SECONDS_MIN + (double)total / 1e6};
+    *r = (struct regex_run){.seconds = SECONDS_MIN + (double)total / 1e6, .began = clock_thread()};
+    r->deadline = clock_now() + r->seconds;
     buf_init(&r->subject, SIZE_MAX - 1);
 }
 
@@ -135,8 +170,24 @@ void regex_run_deinit(struct regex_run *r)
 {
     pcre2_match_data_free(r->match);
     pcre2_match_context_free(r->context);
+    pcre2_jit_stack_free(r->stack);
     buf_deinit(&r->subject);
-    r->match = r->context = NULL;
+    r->match = r->context = r->stack = NULL;
+}
+
+static int translate(struct regex_run *r, struct str text, const struct alphabet *a, struct error *e)
+{
+    if (!buf_reserve(&r->subject, text.n))
+        return error_nomem(e, "matching a regular expression");
+    char *to = r->subject.p;
+    for (size_t i = 0; i < text.n;) {
+        uint32_t cp = (unsigned char)text.p[i];
+        int      len = cp < 0x80 ? 1 : utf8_decode(text.p + i, text.n - i, &cp);
+        i += (size_t)len;
+        *to++ = (char)alphabet_letter(a, cp);
+    }
+    r->subject.n = (size_t)(to - r->subject.p);
+    return 0;
 }
 
 int regex_begin(struct regex_run *r, const struct regex *re, struct str text, struct error *e)
@@ -146,38 +197,62 @@ int regex_begin(struct regex_run *r, const struct regex *re, struct str text, st
         r->match = pcre2_match_data_create(1, NULL);
     if (!r->context)
         r->context = pcre2_match_context_create(NULL);
-    if (!r->match || !r->context || !buf_reserve(&r->subject, text.n))
+    if (!r->match || !r->context)
         return error_nomem(e, "matching a regular expression");
     pcre2_set_match_limit(r->context, (uint32_t)MIN(STEPS_MIN + 8 * text.n, (size_t)UINT32_MAX));
-    pcre2_set_heap_limit(r->context, HEAP_KIB_MAX);
-    char *to = r->subject.p;
-    for (size_t i = 0; i < text.n;) {
-        uint32_t cp = (unsigned char)text.p[i];
-        int      len = cp < 0x80 ? 1 : utf8_decode(text.p + i, text.n - i, &cp);
-        i += (size_t)len;
-        *to++ = (char)alphabet_letter(&re->alphabet, cp);
-    }
-    r->subject.n = (size_t)(to - r->subject.p);
+    pcre2_set_heap_limit(r->context, (uint32_t)MIN(HEAP_KIB_MIN + text.n / 2, (size_t)HEAP_KIB_MAX));
     r->re = re;
     r->text = text;
     r->from = r->seen_char = r->seen_byte = 0;
     r->last_end = (size_t)-1;
-    return 0;
+    return re->wide ? 0 : translate(r, text, &re->alphabet, e);
 }
 
-/* The first match that begins at `from` or later, in characters. */
+/* What is matched: the text, or a letter a character. */
+static struct str subject(const struct regex_run *r)
+{
+    return r->re->wide ? r->text : buf_str(&r->subject);
+}
+
+/* One call of PCRE2, which gets more stack where its compiled code lacks some, and then none of that code. */
+static int match(struct regex_run *r, size_t from)
+{
+    struct str s = subject(r);
+    int        code = PCRE2_ERROR_JIT_STACKLIMIT;
+    if (r->re->jit)
+        code = pcre2_jit_match(r->re->code, (PCRE2_SPTR)s.p, s.n, from, 0, r->match, r->context);
+    if (r->re->jit && code == PCRE2_ERROR_JIT_STACKLIMIT && !r->stack &&
+        (r->stack = pcre2_jit_stack_create(STACK_MIN, STACK_MAX, NULL)) != NULL) {
+        pcre2_jit_stack_assign(r->context, NULL, r->stack);
+        code = pcre2_jit_match(r->re->code, (PCRE2_SPTR)s.p, s.n, from, 0, r->match, r->context);
+    }
+    if (code == PCRE2_ERROR_JIT_STACKLIMIT)
+        code = pcre2_match(r->re->code, (PCRE2_SPTR)s.p, s.n, from, PCRE2_NO_JIT | PCRE2_NO_UTF_CHECK, r->match,
+                           r->context);
+    return code;
+}
+
+/* Whether the run's time is over. The thread's own time counts; the cheaper clock says when to ask for it. */
+static bool too_late(struct regex_run *r)
+{
+    double now = clock_now(), used;
+    if (now < r->deadline)
+        return false;
+    used = clock_thread() - r->began;
+    r->deadline = now + r->seconds - used;
+    return used >= r->seconds;
+}
+
+/* The first match that begins at `from` or later. PCRE2 counts its steps anew at every place that it tries, so it is
+ * given few places in a call, and more as long as nothing is found in little time. */
 static int search(struct regex_run *r, size_t from, bool *found, size_t *start, size_t *end, struct error *e)
 {
-    size_t n = r->subject.n, window = WINDOW_MIN;
+    size_t n = subject(r).n, window = WINDOW_MIN;
     for (; from <= n; from += window, window = MIN(window * 2, WINDOW_MAX)) {
-        int code = PCRE2_ERROR_JIT_STACKLIMIT;
-        if (r->n_searches++ % 16 == 0 && clock_now() > r->deadline)
+        if ((r->n_searches++ % 16 == 0 || window > WINDOW_MIN) && too_late(r))
             return error_set(e, ERR_LIMIT, NULL, "the tokenizer's regular expression takes too long on this text");
-        pcre2_set_offset_limit(r->context, MIN(from + window - 1, n));
-        if (r->re->jit)
-            code = pcre2_jit_match(r->re->code, (PCRE2_SPTR)r->subject.p, n, from, 0, r->match, r->context);
-        if (code == PCRE2_ERROR_JIT_STACKLIMIT)
-            code = pcre2_match(r->re->code, (PCRE2_SPTR)r->subject.p, n, from, PCRE2_NO_JIT, r->match, r->context);
+        pcre2_set_offset_limit(r->context, r->re->knows_start ? n : MIN(from + window - 1, n));
+        int code = match(r, from);
         if (code >= 0) {
             const PCRE2_SIZE *at = pcre2_get_ovector_pointer(r->match);
             *start = at[0];
@@ -191,6 +266,10 @@ static int search(struct regex_run *r, size_t from, bool *found, size_t *start, 
             return error_set(e, ERR_LIMIT, NULL,
                              "the tokenizer's regular expression needs too many steps on this text (PCRE2 error %d)",
                              code);
+        if (r->re->knows_start)
+            break;
+        for (; r->re->wide && from + window < n && ((unsigned char)r->text.p[from + window] & 0xc0) == 0x80; from++)
+            ;
     }
     *found = false;
     return 0;
@@ -200,7 +279,7 @@ static int search(struct regex_run *r, size_t from, bool *found, size_t *start, 
 static size_t byte_of(struct regex_run *r, size_t at)
 {
     size_t i = r->seen_byte, left = at - r->seen_char;
-    if (r->subject.n == r->text.n)
+    if (r->re->wide || r->subject.n == r->text.n)
         return at;
     while (left--)
         for (i++; i < r->text.n && ((unsigned char)r->text.p[i] & 0xc0) == 0x80;)
@@ -218,7 +297,8 @@ int regex_next(struct regex_run *r, bool *found, size_t *start, size_t *end, str
         if (status || !*found)
             return status;
         if (a == b && b == r->last_end) {
-            r->from++;
+            for (r->from++; r->re->wide && r->from < r->text.n && ((unsigned char)r->text.p[r->from] & 0xc0) == 0x80;)
+                r->from++;
             continue;
         }
         r->from = r->last_end = b;

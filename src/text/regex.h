@@ -3,10 +3,13 @@
  * A pattern tells apart only so many kinds of characters (some 10 to 60: it treats all members of each kind alike). The
  * kinds are numbered, the pattern is rewritten as an expression over these numbers, and a text is translated, one byte
  * a character, before it is matched. So the Unicode version is that of unicode.h, classes cost one bit test, positions
- * are characters, and PCRE2 runs (with its JIT where there is one) on plain bytes.
+ * are characters, and PCRE2 runs (with its JIT where there is one) on plain bytes. Patterns that refer back, and those
+ * with more than 256 kinds, run over the text itself with their classes written out.
  *
- * A match that needs too many steps ends with an error, and so does a text that takes too long altogether: patterns and
- * texts come from strangers, and a backtracking engine can be made to run for ever.
+ * Bounds, since patterns and texts come from strangers and a backtracking engine can be made to run for ever: one place
+ * may cost a million steps and eight more for each byte of the text; all searches of a run together may take a second
+ * of the thread's time and one more for each MB of text; memory is bounded by the text's length. Beyond them the search
+ * ends with ERR_LIMIT.
  */
 #ifndef MLXCEL_TEXT_REGEX_H
 #define MLXCEL_TEXT_REGEX_H
@@ -22,6 +25,8 @@ struct regex;
 /* ERR_FORMAT, ERR_UNSUPPORTED, ERR_LIMIT: the sentence quotes the pattern. */
 int  regex_new(struct regex **out, struct str pattern, struct error *e);
 void regex_free(struct regex *re); /* NULL is fine */
+/* Has it interpreted by PCRE2, as where machine code may not be made; for tests. */
+void regex_without_jit(struct regex *re);
 
 /* The state of one thread's searches: one text at a time, memory that is used again for the next. */
 struct regex_run {
@@ -31,9 +36,10 @@ struct regex_run {
     size_t              from;                 /* next search, in characters */
     size_t              last_end;             /* end of the match before, (size_t)-1 when none */
     size_t              seen_char, seen_byte; /* a position known in both counts */
-    double              deadline;
+    double              seconds, began; /* time of its thread that the run may take; that time when it began */
+    double              deadline;       /* when to look at that time again */
     unsigned            n_searches;
-    void               *match, *context; /* PCRE2's */
+    void               *match, *context, *stack; /* PCRE2's */
 };
 
 /* total: bytes of all the text that the run is going to see; it sets the time allowed. */

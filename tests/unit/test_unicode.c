@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "text/charset.h"
+#include "text/casefold.h"
 #include "text/unicode.h"
 
 static void test_classes(void **state)
