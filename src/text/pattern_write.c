@@ -111,12 +111,15 @@ static void put_repeat(struct reader *r, const struct node *n, bool behind)
     else
         buf_printf(out, "{%u,%u}", n->min, n->max);
     buf_puts(out, manners[n->manner]);
+    r->out->atomic |= n->manner == POSSESSIVE && n->max != 1 && n->max != PATTERN_UNBOUNDED;
 }
 
 /* References: PCRE2 numbers only the groups that are written as capturing. */
 static void put_back(struct reader *r, const struct node *n)
 {
-    buf_puts(&r->out->structure, "(?>");
+    bool several = n->n_refs > 1;
+    r->out->atomic |= several;
+    buf_puts(&r->out->structure, several ? "(?>" : "(?:");
     for (unsigned i = 0; i < n->n_refs; i++) {
         unsigned number = 0;
         for (unsigned g = 1; g <= n->refs[i]; g++)
@@ -142,6 +145,7 @@ void pattern_write_node(struct reader *r, const struct node *n, bool behind)
     case NODE_ASSERT:
     case NODE_TEXT:
         buf_puts(out, n->text);
+        r->out->atomic |= n->kind == NODE_TEXT;
         break;
     case NODE_LIST:
         put_list(r, n, behind);
@@ -156,6 +160,7 @@ void pattern_write_node(struct reader *r, const struct node *n, bool behind)
         put_body(r, n->child, r->wanted[n->group] ? "(" : "(?:", behind);
         break;
     case NODE_ATOMIC:
+        r->out->atomic = true;
         put_body(r, n->child, "(?>", behind);
         break;
     case NODE_LOOK:

@@ -27,6 +27,7 @@ struct regex {
     pcre2_code     *code;
     bool            jit;
     bool            wide;        /* over UTF-8 itself, without an alphabet */
+    bool            atomic;      /* holds atomic groups */
     bool            knows_start; /* holds \G, so that every search is one call of PCRE2 */
     struct alphabet alphabet;
 };
@@ -107,7 +108,8 @@ static int compile(struct regex *re, const struct buf *expression, struct str so
         return error_set(e, ERR_LIMIT, NULL, "the regular expression '%.*s' is beyond PCRE2: %s",
                          (int)MIN(source.n, (size_t)300), source.p, (const char *)why);
     }
-    re->jit = pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE) == 0;
+    /* The compiled code of PCRE2 10.42 goes back into atomic groups: (?>a+|a)a matches in "aaa". */
+    re->jit = !re->atomic && pcre2_jit_compile(re->code, PCRE2_JIT_COMPLETE) == 0;
     return 0;
 }
 
@@ -127,6 +129,7 @@ int regex_new(struct regex **out, struct str pattern, struct error *e)
     status = pattern_parse(p, pattern, e);
     re->wide = p->compares;
     re->knows_start = p->knows_start;
+    re->atomic = p->atomic;
     if (!status && !re->wide)
         status = alphabet_init(&re->alphabet, p->sets, p->n_sets, &re->wide, e);
     if (!status) {
