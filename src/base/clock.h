@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-double clock_now(void);            /* seconds since an arbitrary start */
-double clock_thread(void);         /* seconds of processor time that the calling thread has used */
-size_t process_peak_rss(void);     /* bytes; VmHWM */
+double clock_now(void);        /* seconds since an arbitrary start */
+double clock_thread(void);     /* seconds of processor time that the calling thread has used */
+size_t process_peak_rss(void); /* bytes; VmHWM */
 
 #endif

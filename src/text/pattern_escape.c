@@ -132,8 +132,8 @@ static void only_ascii(struct charset *s)
 /* The option under which a property holds for ASCII characters only. */
 static unsigned ascii_option(struct str name)
 {
-    static const char *const posix[] = {"alnum", "alpha", "blank", "cntrl", "graph", "lower",
-                                        "print", "punct", "upper", "xdigit"};
+    static const char *const posix[] = {"alnum", "alpha", "blank", "cntrl", "graph",
+                                        "lower", "print", "punct", "upper", "xdigit"};
     if (str_is(name, "word"))
         return OPTION_ASCII_WORD;
     if (str_is(name, "digit"))
@@ -188,8 +188,8 @@ bool pattern_property(struct reader *r, bool negate, struct charset *s)
 bool pattern_class_escape(struct reader *r, struct charset *s)
 {
     static const char letters[] = "wdsh", *const names[] = {"word", "digit", "space", "xdigit"};
-    char              c = r->p < r->end ? *r->p : '\0', lower = (char)(c | 32);
-    const char       *hit = c ? strchr(letters, lower) : NULL;
+    char        c = r->p < r->end ? *r->p : '\0', lower = (char)(c | 32);
+    const char *hit = c ? strchr(letters, lower) : NULL;
     if (hit && (c == lower || c == lower - 32)) {
         r->p++;
         return pattern_add_property(r, names[hit - letters], c != lower, s);

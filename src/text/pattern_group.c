@@ -133,7 +133,8 @@ struct node *pattern_group(struct reader *r, bool *rest)
     } kinds[] = {{"?=", NODE_LOOK}, {"?!", NODE_LOOK}, {"?<=", NODE_LOOK}, {"?<!", NODE_LOOK}, {"?>", NODE_ATOMIC}};
     static const struct {
         const char *opening, *name;
-    } others[] = {{"?~", "an absent operator (?~"}, {"?(", "a condition (?("}, {"?{", "a callout (?{"}, {"*", "a callout (*"}};
+    } others[] = {
+        {"?~", "an absent operator (?~"}, {"?(", "a condition (?("}, {"?{", "a callout (?{"}, {"*", "a callout (*"}};
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
         if (pattern_accept(r, kinds[i].opening)) {
             char opening[5] = "(";

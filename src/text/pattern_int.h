@@ -63,15 +63,15 @@ struct reader {
     const char       *p, *end;
     struct arena      arena;
     unsigned          options;
-    int               depth;                     /* open groups */
-    int               behind, looks;             /* open look-behinds, and look-arounds of any kind */
-    unsigned          n_groups, n_names;         /* groups by number (from 1), names given so far */
-    struct group_name names[PATTERN_GROUPS_MAX]; /* [n_names] */
+    int               depth;                          /* open groups */
+    int               behind, looks;                  /* open look-behinds, and look-arounds of any kind */
+    unsigned          n_groups, n_names;              /* groups by number (from 1), names given so far */
+    struct group_name names[PATTERN_GROUPS_MAX];      /* [n_names] */
     bool              wanted[PATTERN_GROUPS_MAX + 1]; /* something refers to the group */
-    bool              by_number;                 /* something refers to a group by its number */
-    bool              open[PATTERN_GROUPS_MAX + 1]; /* groups that are being read */
+    bool              by_number;                      /* something refers to a group by its number */
+    bool              open[PATTERN_GROUPS_MAX + 1];   /* groups that are being read */
     bool              in_class;
-    int               status;                    /* of the first error */
+    int               status; /* of the first error */
     struct error     *e;
 };
 

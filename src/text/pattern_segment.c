@@ -22,12 +22,13 @@ static void add_syllables(struct charset *s, bool with_final)
 
 static void add_part(struct charset *s, enum part part)
 {
-    static const struct char_range plain[] = {[CR] = {'\r', '\r'},         [LF] = {'\n', '\n'},
-                                              [JOINER] = {0x200d, 0x200d}, [FLAG] = {0x1f1e6, 0x1f1ff},
-                                              [L] = {0x1100, 0x115f},      [V] = {0x1160, 0x11a7},
-                                              [T] = {0x11a8, 0x11ff},      [ANY] = {0, UNICODE_END - 1}};
-    static const int classes[] = {[CONTROL] = SEGMENT_CONTROL,     [PREPEND] = SEGMENT_PREPEND,
-                                  [EXTEND] = SEGMENT_EXTEND,       [SPACING] = SEGMENT_SPACING};
+    static const struct char_range plain[] = {
+        [CR] = {'\r', '\r'},    [LF] = {'\n', '\n'},    [JOINER] = {0x200d, 0x200d}, [FLAG] = {0x1f1e6, 0x1f1ff},
+        [L] = {0x1100, 0x115f}, [V] = {0x1160, 0x11a7}, [T] = {0x11a8, 0x11ff},      [ANY] = {0, UNICODE_END - 1}};
+    static const int classes[] = {[CONTROL] = SEGMENT_CONTROL,
+                                  [PREPEND] = SEGMENT_PREPEND,
+                                  [EXTEND] = SEGMENT_EXTEND,
+                                  [SPACING] = SEGMENT_SPACING};
     switch (part) {
     case PICTURE:
         property_add(s, "extendedpictographic");

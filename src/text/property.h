@@ -14,12 +14,7 @@ bool property_add(struct charset *s, const char *name);
 
 /* The classes of characters in the rules for grapheme clusters (Unicode's annex 29, without
  * its rule 9c about conjuncts, which the reference does not have). */
-enum segment_class {
-    SEGMENT_CONTROL,
-    SEGMENT_PREPEND,
-    SEGMENT_EXTEND,
-    SEGMENT_SPACING
-};
+enum segment_class { SEGMENT_CONTROL, SEGMENT_PREPEND, SEGMENT_EXTEND, SEGMENT_SPACING };
 void property_add_segment(struct charset *s, enum segment_class class);
 
 #endif

@@ -36,8 +36,8 @@ struct regex_run {
     size_t              from;                 /* next search, in characters */
     size_t              last_end;             /* end of the match before, (size_t)-1 when none */
     size_t              seen_char, seen_byte; /* a position known in both counts */
-    double              seconds, began; /* time of its thread that the run may take; that time when it began */
-    double              deadline;       /* when to look at that time again */
+    double              seconds, began;       /* time of its thread that the run may take; that time when it began */
+    double              deadline;             /* when to look at that time again */
     unsigned            n_searches;
     void               *match, *context, *stack; /* PCRE2's */
 };

@@ -148,8 +148,8 @@ static void test_reference(void **state)
 static void test_endless(void **state)
 {
     (void)state;
-    static const char *const patterns[] = {"(a+)+$", "(?:a|a)*$", "(?:a?){64}a{64}$", "(a|b|ab)*c", "(a*)*\\1b",
-                                           ".*.*.*.*=.*", "(?=(a+)+$)b", "(?:.+)+x$", "(.*)*\\1$"};
+    static const char *const patterns[] = {"(a+)+$",      "(?:a|a)*$",   "(?:a?){64}a{64}$", "(a|b|ab)*c", "(a*)*\\1b",
+                                           ".*.*.*.*=.*", "(?=(a+)+$)b", "(?:.+)+x$",        "(.*)*\\1$"};
     static char              text[20000];
     const size_t             hopeless = 2;
     memset(text, 'a', sizeof text);
@@ -182,7 +182,8 @@ static void test_deep(void **state)
     char  *text = malloc(n);
     assert_non_null(text);
     memset(text, 'a', n);
-    static const char *const patterns[] = {"(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+", "(?:a|b)+", "\\w+\\s?", "(?:a|ab?)*"};
+    static const char *const patterns[] = {"(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+", "(?:a|b)+", "\\w+\\s?",
+                                           "(?:a|ab?)*"};
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         struct regex    *re;
         struct regex_run r;
@@ -207,9 +208,12 @@ static void test_limits(void **state)
     static const struct {
         const char *unit, *tail, *says;
         size_t      n;
-    } cases[] = {{"(", "", "deeper than 64", 100},         {"(?i)", "", "deeper than 64", 100},
-                 {"[", "", "deeper than 16", 100},         {"a", "", "longer than", 20000},
-                 {"(a)", "", "more than 256 groups", 300}, {"(?:", "a{9}){99}", "", 1},
+    } cases[] = {{"(", "", "deeper than 64", 100},
+                 {"(?i)", "", "deeper than 64", 100},
+                 {"[", "", "deeper than 16", 100},
+                 {"a", "", "longer than", 20000},
+                 {"(a)", "", "more than 256 groups", 300},
+                 {"(?:", "a{9}){99}", "", 1},
                  {"", "(?:(?:(?:a{999}){999}){999}){999}", "beyond PCRE2", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct buf    b;
