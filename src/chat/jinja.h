@@ -32,7 +32,7 @@ bool jinja_mentions(const struct jinja *j, struct str text);
 struct jinja_limits {
     size_t output; /* bytes of the result: 64 MiB */
     size_t memory; /* bytes of values made on the way: 256 MiB */
-    long   steps;  /* nodes evaluated and items touched: 100 million, some seconds */
+    long   steps;  /* nodes evaluated and items touched: 20 million, a second or two */
     int    depth;  /* nested evaluations, macro calls included: 2000 */
 };
 

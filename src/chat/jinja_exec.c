@@ -231,6 +231,16 @@ static enum flow exec_scope(struct jinja_run *r, struct scope *outer, const stru
     return inner ? jinja_exec(r, inner, n->body) : FLOW_NEXT;
 }
 
+/* Blocks are compiled by themselves and know nothing of an autoescape around them. */
+static enum flow exec_block(struct jinja_run *r, struct scope *outer, const struct node *n)
+{
+    bool before = r->autoescape;
+    r->autoescape = false;
+    enum flow flow = exec_scope(r, outer, n);
+    r->autoescape = before;
+    return flow;
+}
+
 static enum flow exec_one(struct jinja_run *r, struct scope *s, const struct node *n)
 {
     switch (n->kind) {
@@ -259,7 +269,7 @@ static enum flow exec_one(struct jinja_run *r, struct scope *s, const struct nod
     case NODE_WITH:
         return exec_with(r, s, n);
     case NODE_BLOCK:
-        return exec_scope(r, n->scoped ? s : r->root, n);
+        return exec_block(r, n->scoped ? s : r->root, n);
     case NODE_SCOPE:
         return exec_scope(r, s, n);
     case NODE_AUTOESCAPE:

@@ -178,16 +178,19 @@ static size_t word_cut(const struct wrap *w, struct str word)
 
 static void wrap_chunk(struct wrap *w, struct str chunk)
 {
-    bool blank = is_blank((unsigned char)chunk.p[0]);
+    bool   blank = is_blank((unsigned char)chunk.p[0]);
+    size_t n = text_count(chunk);
     while (chunk.n && !w->out.failed && (!blank || w->column || w->first)) {
-        size_t n = text_count(chunk), cut = chunk.n;
+        size_t cut = chunk.n, taken = n;
         bool   fits = w->column + n <= w->width;
-        if (!fits && w->cut_long && n > w->width)
+        if (!fits && w->cut_long && n > w->width) {
             cut = word_cut(w, chunk);
-        else if (!fits && w->column)
-            cut = 0;
+            taken = text_count(text_slice(chunk, 0, cut));
+        } else if (!fits && w->column)
+            cut = taken = 0;
         buf_put(&w->out, chunk.p, cut);
-        w->column += text_count(text_slice(chunk, 0, cut));
+        w->column += taken;
+        n -= taken;
         chunk = text_slice(chunk, cut, chunk.n);
         if (chunk.n)
             wrap_break(w);

@@ -64,7 +64,11 @@ struct value filter_last(struct jinja_run *r, struct value v, const struct jinja
     struct list *items = jinja_items(r, v);
     if (!items)
         return value_none();
-    return items->n ? items->v[items->n - 1] : none_left(r, "No last item, sequence was empty.");
+    if (!items->n)
+        return none_left(r, "No last item, sequence was empty.");
+    struct value last = items->v[items->n - 1];
+    last.markup |= v.type == VALUE_STRING && v.markup; /* Python reaches it by its index, which keeps markup */
+    return last;
 }
 
 /* Reproducible: picks by the time and the number of picks before. */

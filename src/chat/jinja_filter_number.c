@@ -165,12 +165,12 @@ struct value filter_round(struct jinja_run *r, struct value v, const struct jinj
         return round_int(r, v, precision);
     double d = value_number(v);
     if (!isfinite(d))
-        return value_is_int(v) ? jinja_fail(r, "int too large to convert to float") : value_float(d);
+        return value_is_int(v) || !common ? jinja_fail(r, "the number is too large to be rounded") : value_float(d);
     if (common)
         return value_float(round_common(d, precision));
     double scale = pow(10, (double)MIN(MAX(precision, -400), 400));
     double scaled = ceiling ? ceil(d * scale) : floor(d * scale);
-    return value_float(isfinite(scaled) && scale > 0 ? scaled / scale : d);
+    return value_float((isfinite(scaled) && scale > 0 ? scaled / scale : d) + 0.0); /* no -0.0 */
 }
 
 struct value filter_filesizeformat(struct jinja_run *r, struct value v, const struct jinja_call *c)

@@ -263,7 +263,7 @@ static void put_percent(struct buf *b, struct str s, bool query)
         if (plain || (query && ch == ' '))
             buf_putc(b, plain ? (char)ch : '+');
         else
-            buf_printf(b, "%%%02X", ch);
+            buf_put(b, (char[]){'%', "0123456789ABCDEF"[ch >> 4], "0123456789ABCDEF"[ch & 15]}, 3);
     }
 }
 
@@ -274,6 +274,7 @@ struct value filter_urlencode(struct jinja_run *r, struct value v, const struct 
     (void)c;
     if (v.type != VALUE_DICT && v.type != VALUE_LIST && v.type != VALUE_TUPLE && v.type != VALUE_VIEW) {
         struct str s = jinja_text(r, v);
+        jinja_spend(r, s.n / 4);
         jinja_buf_init(r, &b);
         put_percent(&b, s, false);
         return jinja_take(r, &b);

@@ -4,7 +4,7 @@
 
 #include "chat/jinja_run.h"
 
-#define FORMAT_WIDTH_MAX 100000
+#define FORMAT_WIDTH_MAX 1000000
 #define FORMAT_PRECISION_MAX 1000
 
 struct format_spec {

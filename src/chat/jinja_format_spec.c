@@ -65,26 +65,37 @@ static struct str sign_of(const struct format_spec *f, bool negative)
     return negative ? STR("-") : f->sign == '+' ? STR("+") : f->sign == ' ' ? STR(" ") : STR("");
 }
 
-/* Separators between groups of the digits that text begins with. */
-static void group_digits(struct buf *out, struct str text, char separator, size_t size)
+/* How many digits text begins with. */
+static size_t leading_digits(struct str text)
 {
     size_t n = 0;
     while (n < text.n && isxdigit((unsigned char)text.p[n]) && text.p[n] != 'e')
         n++;
+    return n;
+}
+
+/* `zeros` zeros and text, separators between groups of the digits. */
+static void group_digits(struct buf *out, size_t zeros, struct str text, char separator, size_t size)
+{
+    size_t digits = leading_digits(text), n = zeros + digits;
     for (size_t i = 0; i < n; i++) {
         if (i && separator && (n - i) % size == 0)
             buf_putc(out, separator);
-        buf_putc(out, text.p[i]);
+        buf_putc(out, i < zeros ? '0' : text.p[i - zeros]);
     }
-    buf_put(out, text.p + n, text.n - n);
+    buf_put(out, text.p + digits, text.n - digits);
 }
 
 static void put_number(struct jinja_run *r, struct buf *b, const struct format_spec *f, struct str head,
                        struct str body, size_t group)
 {
+    bool       fill = f->grouping && (f->align ? f->align == '=' && f->fill == '0' : f->zero);
+    size_t     zeros = 0, digits = leading_digits(body);
     struct buf grouped;
+    while (fill && (int64_t)(head.n + body.n + zeros + (digits + zeros - 1) / group) < f->width)
+        zeros++; /* they are grouped as the digits are */
     jinja_buf_init(r, &grouped);
-    group_digits(&grouped, body, f->grouping, group);
+    group_digits(&grouped, digits ? zeros : 0, body, f->grouping, group);
     put_padded(b, f, head, buf_str(&grouped), '>');
     buf_end(r, &grouped);
 }

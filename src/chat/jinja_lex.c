@@ -256,7 +256,9 @@ static int lex_string(struct lexer *l)
         }
         size_t n = unescape(&b, t->text, i + 1);
         if (!n)
-            rc = fault(l, start + 1 + i, "malformed escape in a string");
+            rc = fault(l, start + 1 + i,
+                       t->text.p[i + 1] == 'N' ? "\\N{...} in strings is not supported"
+                                               : "malformed escape in a string");
         i += n + 1;
     }
     char *p = rc ? NULL : arena_strdup(l->arena, buf_cstr(&b), b.n);

@@ -22,7 +22,8 @@
     TOKEN(SUB, "-")                                                                                                    \
     TOKEN(DIV, "/")                                                                                                    \
     TOKEN(MUL, "*")                                                                                                    \
-    TOKEN(MOD, "%") TOKEN(TILDE, "~") TOKEN(LBRACKET, "[") TOKEN(RBRACKET, "]") TOKEN(LPAREN, "(") TOKEN(RPAREN, ")")  \
+    TOKEN(MOD, "%")                                                                                                    \
+    TOKEN(TILDE, "~") TOKEN(LBRACKET, "[") TOKEN(RBRACKET, "]") TOKEN(LPAREN, "(") TOKEN(RPAREN, ")")                  \
         TOKEN(LBRACE, "{") TOKEN(RBRACE, "}") TOKEN(GT, ">") TOKEN(LT, "<") TOKEN(ASSIGN, "=") TOKEN(DOT, ".")         \
             TOKEN(COLON, ":") TOKEN(PIPE, "|") TOKEN(COMMA, ",") TOKEN(SEMICOLON, ";")
 

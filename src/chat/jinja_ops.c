@@ -44,7 +44,7 @@ static bool integers(enum token_type op, int64_t a, int64_t b, int64_t *result)
 
 static struct value floats(struct jinja_run *r, enum token_type op, double a, double b)
 {
-    double rest;
+    double rest, quotient;
     switch (op) {
     case TOKEN_ADD:
         return value_float(a + b);
@@ -70,7 +70,8 @@ static struct value floats(struct jinja_run *r, enum token_type op, double a, do
             rest += b;
         if (op == TOKEN_MOD)
             return value_float(rest != 0 ? rest : copysign(0, b));
-        return value_float(round((a - rest) / b));
+        quotient = round((a - rest) / b);
+        return value_float(quotient != 0 ? quotient : copysign(0, a / b));
     }
 }
 

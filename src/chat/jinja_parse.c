@@ -10,6 +10,8 @@
 /* The densest source needs some 200 bytes of tokens and tree for one of its own. */
 #define TREE_MAX (JINJA_SOURCE_MAX * 256)
 
+#define BLOCKS_MAX 1000
+
 static struct node *parse_body(struct parser *p, const char *const *end);
 
 /* --- targets ----------------------------------------------------------------------------------------------------- */
@@ -223,6 +225,8 @@ static void parse_block(struct parser *p, struct node *n)
     for (const struct node *b = p->j->blocks; b; b = b->otherwise)
         if (str_eq(b->name, n->name))
             parse_fault(p, at, "block '%.*s' defined twice", STR_ARG(n->name));
+    if (++p->blocks > BLOCKS_MAX)
+        parse_fault(p, at, "more than %d blocks", BLOCKS_MAX);
     n->scoped = parse_skip_word(p, "scoped");
     parse_skip_word(p, "required");
     n->otherwise = p->j->blocks;

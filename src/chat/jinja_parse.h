@@ -19,6 +19,7 @@ struct parser {
     struct error       *e;
     int                 status;
     int                 depth;
+    int                 blocks;   /* so far */
     int                 loops;    /* loops around the current statement, within this macro */
     int                 fors;     /* the same, also around the macro */
     uint8_t             uses;     /* enum macro_uses seen since the macro began */

@@ -8,7 +8,7 @@
 
 #define OUTPUT_DEFAULT ((size_t)64 << 20)
 #define MEMORY_DEFAULT ((size_t)256 << 20)
-#define STEPS_DEFAULT 100000000L
+#define STEPS_DEFAULT 20000000L
 #define DEPTH_DEFAULT 2000
 
 static struct value fail(struct jinja_run *r, int code, const char *why)

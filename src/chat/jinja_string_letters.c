@@ -204,7 +204,9 @@ struct value string_zfill(struct jinja_run *r, struct value self, const struct j
     buf_put(&b, s.p, sign);
     put_fill(r, &b, STR("0"), n);
     buf_put(&b, s.p + sign, s.n - sign);
-    return jinja_take(r, &b);
+    struct value v = jinja_take(r, &b);
+    v.markup = self.markup;
+    return v;
 }
 
 struct value string_expandtabs(struct jinja_run *r, struct value self, const struct jinja_call *c)
@@ -224,5 +226,7 @@ struct value string_expandtabs(struct jinja_run *r, struct value self, const str
         column = cp == '\n' || cp == '\r' ? 0 : cp == '\t' ? column + gap : column + 1;
         i += n;
     }
-    return jinja_take(r, &b);
+    struct value v = jinja_take(r, &b);
+    v.markup = self.markup;
+    return v;
 }

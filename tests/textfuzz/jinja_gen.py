@@ -261,7 +261,7 @@ class Gen:
                          "splitlines(keepends=y)", f"partition({self.lit()})", f"rpartition({self.lit()})", f"join({self.expr('list', d)})", "join(ls)",
                          "zfill(5)", "ljust(6)", f"rjust(6, {self.lit()})", "center(7)", "center(8, '*')", "expandtabs()", "expandtabs(3)",
                          f"removeprefix({s()})", f"removesuffix({s()})", f"startswith({s()}, 1)", f"endswith({s()}, 0, 2)", f"count({s()})",
-                         "isalpha()", "encode()", "encode('utf-8')", "encode('ascii', 'replace')", "encode().decode()", "format_map(d)", "format(1, 2, a=3)", "translate({97: 'x', 98: none})",
+                         "isalpha()", "encode()|string", "encode('utf-8')|string", "encode('ascii', 'replace')|string", "encode().decode()", "format_map(d)", "format(1, 2, a=3)", "translate({97: 'x', 98: none})",
                          "maketrans('ab', 'cd')", "title().lower()", "unescape()", "striptags()", "escape('<')", "nosuch()", "upper", "a", "length()")[:200]
 
     def subscript(self, d):
@@ -471,7 +471,7 @@ class Renderer:
 
 def comparable(text):
     """False for texts that hold an address, a complex number or a lone surrogate, which we do not have."""
-    return text is None or (" at 0x" not in text and not re.search(r"\dj\)", text) and not any("\ud800" <= c <= "\udfff" for c in text))
+    return text is None or (" at 0x" not in text and "<bound" not in text.lower() and not re.search(r"\dj\)", text) and not any("\ud800" <= c <= "\udfff" for c in text))
 
 
 def compare(render, template, context):
