@@ -1,51 +1,177 @@
 /* The filter urlize: addresses in a text become links. What counts as an address, and which brackets and stops around it
  * do not belong to it, is Jinja's.
  */
+#include <ctype.h>
+#include <strings.h>
+
 #include "base/num.h"
 #include "chat/jinja_filters.h"
 #include "chat/jinja_run.h"
 #include "chat/jinja_text.h"
-#include "text/regex.h"
-
-#define PORT_PATH "(?::\\d{1,5})?(?:[/?#]\\S*)?"
-#define WEB                                                                                                            \
-    "(?:(?:https?://|www\\.)(?:(?:[\\w%\\-]+\\.)+)?(?:[a-z]{2,63}|xn--[\\w%]{2,59})|"                                  \
-    "(?:[\\w%\\-]{2,63}\\.)+(?:com|net|int|edu|gov|org|info|mil)|"                                                     \
-    "https?://(?:\\d{1,3}(?:\\.\\d{1,3}){3}|\\[(?:[\\da-f]{0,4}:){2}(?:[\\da-f]{0,4}:?){1,6}\\]))" PORT_PATH
-#define MAIL "\\S+@\\w[\\w.\\-]*\\.\\w+"
-#define SCHEME "[\\w.+\\-]{2,}:/{0,2}"
-
-enum kind { KIND_WEB, KIND_MAIL, KIND_SCHEME, KIND_COUNT };
 
 struct urlize {
     struct jinja_run *r;
-    struct regex     *re[KIND_COUNT];
     struct buf        out;
     struct str        rel, target; /* attributes, escaped */
     int64_t           limit;       /* characters of a link's text; -1: any */
     struct list      *schemes;     /* more beginnings of addresses, or NULL */
 };
 
-/* Whether the whole of s is of the kind. */
-static bool is_kind(struct urlize *u, enum kind kind, struct str s)
+/* --- what is an address ------------------------------------------------------------------------------------------ */
+
+static bool is_word(uint32_t cp)
 {
-    struct regex_run run;
-    struct error     why = {0};
-    bool             found = false;
-    size_t           start = 0, end = 0;
-    if (u->r->status || !jinja_spend(u->r, s.n))
-        return false;
-    regex_run_init(&run, s.n);
-    int rc = regex_begin(&run, u->re[kind], s, &why);
-    if (!rc)
-        rc = regex_next(&run, &found, &start, &end, &why);
-    regex_run_deinit(&run);
-    if (rc == ERR_NOMEM)
-        jinja_fail_memory(u->r, false);
-    else if (rc)
-        jinja_fail_limit(u->r, "the time of urlize");
-    return !rc && found;
+    return cp == '_' || text_is_alpha(cp) || text_is_numeric(cp) || text_is_digit(cp);
 }
+
+static bool is_latin(uint32_t cp)
+{
+    return (cp | 0x20) >= 'a' && (cp | 0x20) <= 'z';
+}
+
+/* Whether s is `least` to `most` letters, digits or characters of `more`; with latin, ASCII letters only. */
+static bool is_made_of(struct str s, const char *more, size_t least, size_t most, bool latin)
+{
+    size_t   n = 0;
+    uint32_t cp;
+    for (size_t i = 0; i < s.n; n++) {
+        i += text_next(s, i, &cp);
+        if (!(latin ? is_latin(cp) : is_word(cp)) && !(cp && cp < 0x80 && strchr(more, (int)cp)))
+            return false;
+    }
+    return n >= least && n <= most;
+}
+
+static bool is_number(struct str s, size_t most)
+{
+    size_t   n = 0;
+    uint32_t cp;
+    for (size_t i = 0; i < s.n; n++) {
+        i += text_next(s, i, &cp);
+        if (!text_is_decimal(cp))
+            return false;
+    }
+    return n >= 1 && n <= most;
+}
+
+/* s without `prefix` in any case; false when it does not begin so. */
+static bool skip_prefix(struct str *s, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    if (s->n < n || strncasecmp(s->p, prefix, n) != 0)
+        return false;
+    *s = text_slice(*s, n, s->n);
+    return true;
+}
+
+/* Cuts what stands before the next dot, or all, off *s. */
+static struct str next_label(struct str *s, bool *last)
+{
+    const char *dot = s->n ? memchr(s->p, '.', s->n) : NULL;
+    struct str  label = {s->p, dot ? (size_t)(dot - s->p) : s->n};
+    *last = !dot;
+    *s = text_slice(*s, label.n + (dot ? 1 : 0), s->n);
+    return label;
+}
+
+/* Labels up to a top-level domain: any one behind a scheme or www, else one of the old ones. */
+static bool is_domain(struct str s, bool prefixed)
+{
+    static const char *const old[] = {"com", "net", "int", "edu", "gov", "org", "info", "mil"};
+    struct str               label;
+    bool                     last;
+    size_t                   labels = 0;
+    for (; (label = next_label(&s, &last)), !last; labels++)
+        if (!is_made_of(label, "%-", prefixed ? 1 : 2, prefixed ? SIZE_MAX : 63, false))
+            return false;
+    if (prefixed)
+        return is_made_of(label, "", 2, 63, true) ||
+               (skip_prefix(&label, "xn--") && is_made_of(label, "%", 2, 59, false));
+    for (size_t i = 0; i < ARRAY_LEN(old); i++)
+        if (labels && label.n == strlen(old[i]) && strncasecmp(label.p, old[i], label.n) == 0)
+            return true;
+    return false;
+}
+
+/* Up to four hexadecimal digits and a colon from *at; false when there is no colon. */
+static bool skip_group(struct str s, size_t *at)
+{
+    for (int n = 0; n < 4 && *at < s.n && isxdigit((unsigned char)s.p[*at]); n++)
+        ++*at;
+    bool colon = *at < s.n && s.p[*at] == ':';
+    *at += colon;
+    return colon;
+}
+
+static bool is_ip(struct str s)
+{
+    bool   last = false;
+    size_t at = 1;
+    int    n = 0;
+    if (!text_starts(s, STR("["))) {
+        for (; !last; n++)
+            if (!is_number(next_label(&s, &last), 3))
+                return false;
+        return n == 4;
+    }
+    if (!text_ends(s, STR("]")) || s.n < 3)
+        return false;
+    s.n--;
+    if (!skip_group(s, &at) || !skip_group(s, &at))
+        return false;
+    while (n++ < 6 && at < s.n)
+        skip_group(s, &at);
+    return at == s.n;
+}
+
+static bool is_host(struct str s, bool prefixed, bool scheme)
+{
+    return is_domain(s, prefixed) || (scheme && is_ip(s));
+}
+
+static bool is_web(struct str word)
+{
+    struct str s = word;
+    bool   scheme = skip_prefix(&s, "https://") || skip_prefix(&s, "http://"), www = !scheme && skip_prefix(&s, "www.");
+    size_t end = 0;
+    while (end < s.n && s.p[end] != '/' && s.p[end] != '?' && s.p[end] != '#')
+        end++;
+    s.n = end; /* a path or query may be anything */
+    const char *colon = s.n ? memrchr(s.p, ':', s.n) : NULL;
+    struct str  host = s;
+    if (colon && is_number((struct str){colon + 1, (size_t)(s.p + s.n - colon) - 1}, 5))
+        host.n = (size_t)(colon - s.p);
+    if (is_host(host, scheme || www, scheme) || (host.n < s.n && is_host(s, scheme || www, scheme)))
+        return true;
+    return www && is_domain((struct str){word.p, host.n + 4}, false);
+}
+
+static bool is_mail(struct str s)
+{
+    const char *at = s.n ? memrchr(s.p, '@', s.n) : NULL;
+    uint32_t    cp;
+    if (!at || at == s.p)
+        return false;
+    s = text_slice(s, (size_t)(at - s.p) + 1, s.n);
+    const char *dot = s.n ? memrchr(s.p, '.', s.n) : NULL;
+    if (!dot || dot == s.p)
+        return false;
+    struct str last = text_slice(s, (size_t)(dot - s.p) + 1, s.n);
+    text_next(s, 0, &cp);
+    return is_word(cp) && is_made_of(s, ".-", 1, SIZE_MAX, false) && is_made_of(last, "", 1, SIZE_MAX, false);
+}
+
+static bool is_scheme(struct str s)
+{
+    for (int i = 0; i < 2 && text_ends(s, STR("/")); i++)
+        s.n--;
+    if (!text_ends(s, STR(":")))
+        return false;
+    s.n--;
+    return is_made_of(s, ".+-", 2, SIZE_MAX, false);
+}
+
+/* --- links ------------------------------------------------------------------------------------------------------- */
 
 static void put_link(struct urlize *u, const char *before, struct str address, struct str text, bool attributes)
 {
@@ -85,12 +211,12 @@ static bool put_scheme_link(struct urlize *u, struct str s)
 static void put_middle(struct urlize *u, struct str s)
 {
     struct str mail = text_starts(s, STR("mailto:")) ? text_slice(s, 7, s.n) : STR("");
-    if (is_kind(u, KIND_WEB, s)) {
+    if (is_web(s)) {
         bool full = text_starts(s, STR("https://")) || text_starts(s, STR("http://"));
         put_link(u, full ? "" : "https://", s, s, true);
-    } else if (mail.n && is_kind(u, KIND_MAIL, mail))
+    } else if (mail.n && is_mail(mail))
         put_link(u, "", s, mail, false);
-    else if (has(s, '@') && !text_starts(s, STR("www.")) && s.p[0] != '@' && !has(s, ':') && is_kind(u, KIND_MAIL, s))
+    else if (has(s, '@') && !text_starts(s, STR("www.")) && s.p[0] != '@' && !has(s, ':') && is_mail(s))
         put_link(u, "mailto:", s, s, false);
     else if (!put_scheme_link(u, s))
         buf_put(&u->out, s.p, s.n);
@@ -183,17 +309,6 @@ static struct str rel_words(struct jinja_run *r, struct value rel, bool nofollow
 
 static bool prepare(struct urlize *u, const struct jinja_call *c)
 {
-    static const char *const patterns[] = {"\\A(?i:" WEB ")\\z", "\\A(?:" MAIL ")\\z", "\\A(?:" SCHEME ")\\z"};
-    struct error             why = {0};
-    for (int i = 0; i < KIND_COUNT; i++) {
-        int rc = regex_new(&u->re[i], str_of(patterns[i]), &why);
-        if (rc == ERR_NOMEM)
-            jinja_fail_memory(u->r, false);
-        else if (rc)
-            jinja_fail(u->r, "%s", why.msg);
-        if (rc)
-            return false;
-    }
     u->limit = jinja_arg_int(u->r, c->arg[0], -1);
     u->rel = attribute(u->r, "rel", rel_words(u->r, c->arg[3], value_truth(c->arg[1])));
     if (value_truth(c->arg[2]))
@@ -201,7 +316,7 @@ static bool prepare(struct urlize *u, const struct jinja_call *c)
     if (c->arg[4].type != VALUE_ABSENT && c->arg[4].type != VALUE_NONE)
         u->schemes = jinja_items(u->r, c->arg[4]);
     for (size_t i = 0; u->schemes && i < u->schemes->n && !u->r->status; i++)
-        if (u->schemes->v[i].type != VALUE_STRING || !is_kind(u, KIND_SCHEME, u->schemes->v[i].u.s))
+        if (u->schemes->v[i].type != VALUE_STRING || !is_scheme(u->schemes->v[i].u.s))
             jinja_fail(u->r, "an extra scheme is not a valid URI scheme prefix");
     return !u->r->status;
 }
@@ -225,8 +340,6 @@ struct value filter_urlize(struct jinja_run *r, struct value v, const struct jin
         else
             put_word(&u, text_slice(s, at, end));
     }
-    for (int i = 0; i < KIND_COUNT; i++)
-        regex_free(u.re[i]);
     struct value made = jinja_take(r, &u.out);
     made.markup = r->autoescape;
     return made;
