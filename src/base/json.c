@@ -36,8 +36,15 @@ static enum json_token fail(struct json *j, const char *why, const char *at)
 
 static void skip_blanks(struct json *j)
 {
-    while (j->p < j->end && (*j->p == ' ' || *j->p == '\n' || *j->p == '\r' || *j->p == '\t'))
-        j->p++;
+    const char *p = j->p;
+    for (; p < j->end && (unsigned char)*p <= ' '; p++) {
+        uint64_t word;
+        while (j->end - p > 8 && (memcpy(&word, p, 8), word == 0x2020202020202020u)) /* an indented file is half blanks */
+            p += 8;
+        if (*p != ' ' && *p != '\n' && *p != '\r' && *p != '\t')
+            break;
+    }
+    j->p = p;
 }
 
 static int hex4(const char *p, const char *end)
@@ -85,36 +92,50 @@ static const char *escape(struct json *j, const char *p)
     return p;
 }
 
+/* The end of the characters from p on that stand for themselves: a quote, a backslash, a control character or the end
+ * of the input. Sets *high if some are not ASCII. */
+static const char *plain_end(const char *p, const char *end, bool *high)
+{
+    const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
+    uint64_t       all = 0;
+    for (uint64_t word; end - p >= 8; p += 8) {
+        memcpy(&word, p, sizeof word);
+        uint64_t quote = word ^ ones * '"', slash = word ^ ones * '\\';
+        /* The top bit of each byte that is below 0x20, or 0 after the exclusive or: exact for the lowest such byte. */
+        if ((((word - ones * 0x20) & ~word) | ((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & tops)
+            break;
+        all |= word;
+    }
+    while (p < end && (unsigned char)*p >= 0x20 && *p != '"' && *p != '\\')
+        all |= (uint64_t)(unsigned char)*p++;
+    *high = all & tops;
+    return p;
+}
+
 /* A string whose opening quote is at j->p; sets j->text. */
 static bool string(struct json *j)
 {
-    const char *p = j->p + 1, *run = p;
-    bool        copied = false;
+    const char *p = j->p + 1, *run;
+    bool        copied = false, high;
     buf_clear(&j->scratch);
     for (;;) {
-        while (p < j->end && (unsigned char)*p >= 0x20 && (unsigned char)*p < 0x80 && *p != '"' && *p != '\\')
-            p++;
+        run = p;
+        p = plain_end(p, j->end, &high);
+        size_t n = (size_t)(p - run), valid = high ? utf8_valid_prefix(run, n) : n;
+        if (valid < n)
+            return fail(j, "invalid UTF-8 in a string", run + valid);
         if (p == j->end)
             return fail(j, "a string that does not end", j->p);
         if (*p == '"')
             break;
-        if (*p == '\\') {
-            const char *at = p;
-            buf_put(&j->scratch, run, (size_t)(p - run));
-            copied = true;
-            p = escape(j, p + 1);
-            if (!p)
-                return fail(j, "a bad escape in a string", at);
-            run = p;
-        } else if ((unsigned char)*p < 0x20)
+        if (*p != '\\')
             return fail(j, "a control character in a string", p);
-        else {
-            uint32_t cp;
-            int      len = utf8_decode(p, (size_t)(j->end - p), &cp);
-            if (len <= 0)
-                return fail(j, "invalid UTF-8 in a string", p);
-            p += len;
-        }
+        const char *at = p;
+        buf_put(&j->scratch, run, n);
+        copied = true;
+        p = escape(j, p + 1);
+        if (!p)
+            return fail(j, "a bad escape in a string", at);
     }
     if (copied) {
         buf_put(&j->scratch, run, (size_t)(p - run));

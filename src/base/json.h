@@ -33,7 +33,7 @@ enum json_token {
 
 struct json {
     const char *start, *p, *end;
-    struct str  text; /* of a key or string, decoded: a view of the input or of scratch, good until the next call; of a
+    struct str  text; /* of a key or string, decoded: a view of the input or of scratch, good until the next one; of a
                        * number, as written */
     int64_t     i;
     double      d;

@@ -27,15 +27,12 @@ int loader_read_vocab(struct loader *l)
     if (l->has_vocab)
         return loader_malformed(l, "model: \"vocab\" stands twice");
     while (!status && (t = json_next(l->j)) == JSON_KEY) {
-        buf_clear(&l->key);
-        buf_put(&l->key, l->j->text.p, l->j->text.n);
+        struct str token = l->j->text;
         t = json_next(l->j);
-        if (l->key.failed)
-            status = loader_nomem(l);
-        else if (t != JSON_INT && t != JSON_REAL)
+        if (t != JSON_INT && t != JSON_REAL)
             status = loader_malformed(l, "model: an id in \"vocab\" is not an integer");
         else
-            status = put_token(l, buf_str(&l->key), t == JSON_INT ? l->j->i : INT64_MAX);
+            status = put_token(l, token, t == JSON_INT ? l->j->i : INT64_MAX);
     }
     if (status || t != JSON_OBJECT_END)
         return status ? status : loader_malformed(l, "model: malformed \"vocab\"");
@@ -57,12 +54,6 @@ static int unknown_merge(struct loader *l, struct str text, const char *what)
                      l->t->model.bpe.n_pairs, what, QUOTE(text));
 }
 
-static int find_part(struct loader *l, struct str text, int32_t *id)
-{
-    *id = vocab_find(&l->t->vocab, text);
-    return *id < 0 ? unknown_merge(l, text, "has the part") : 0;
-}
-
 static int put_merge(struct loader *l, int32_t left, int32_t right)
 {
     const struct vocab *v = &l->t->vocab;
@@ -75,9 +66,10 @@ static int put_merge(struct loader *l, int32_t left, int32_t right)
     buf_put(&l->key, b.p + prefix, b.n - prefix);
     if (l->key.failed)
         return loader_nomem(l);
-    /* A trainer numbers what its merges make in their order, so the next id is nearly always it. */
-    int32_t id = l->last_made + 1;
-    if (!vocab_has(v, id) || !str_eq(vocab_text(v, id), buf_str(&l->key)))
+    /* A trainer numbers what its merges make in their order, and converted files name all merges that make a token one
+     * after the other: nearly always it is the token before or the next one. */
+    int32_t id = l->last_made;
+    if (!str_eq(vocab_text(v, id), buf_str(&l->key)) && !str_eq(vocab_text(v, ++id), buf_str(&l->key)))
         id = vocab_find(v, buf_str(&l->key));
     if (id < 0)
         return unknown_merge(l, buf_str(&l->key), "makes");
@@ -85,52 +77,84 @@ static int put_merge(struct loader *l, int32_t left, int32_t right)
     return bpe_add(&l->t->model.bpe, left, right, id) ? 0 : loader_nomem(l);
 }
 
+/* Merges whose parts are looked up together. */
+struct batch {
+    struct buf texts;
+    size_t     end[VOCAB_MANY]; /* of the parts in texts */
+    size_t     n;               /* parts */
+};
+
+static int put_batch(struct loader *l, struct batch *b)
+{
+    struct str parts[VOCAB_MANY];
+    int32_t    ids[VOCAB_MANY];
+    int        status = b->texts.failed ? loader_nomem(l) : 0;
+    for (size_t i = 0, at = 0; i < b->n; at = b->end[i++])
+        parts[i] = (struct str){buf_cstr(&b->texts) + at, b->end[i] - at};
+    if (!status)
+        vocab_find_many(&l->t->vocab, parts, b->n, ids);
+    for (size_t i = 0; i < b->n && !status; i += 2) {
+        if (ids[i] < 0 || ids[i + 1] < 0)
+            status = unknown_merge(l, parts[ids[i] < 0 ? i : i + 1], "has the part");
+        else
+            status = put_merge(l, ids[i], ids[i + 1]);
+    }
+    buf_clear(&b->texts);
+    b->n = 0;
+    return status;
+}
+
+static void add_part(struct batch *b, struct str text)
+{
+    buf_put(&b->texts, text.p, text.n);
+    b->end[b->n++] = b->texts.n;
+}
+
 /* "a b", as files before 2024 have it. */
-static int merge_of_string(struct loader *l, struct str s)
+static int merge_of_string(struct loader *l, struct batch *b, struct str s)
 {
     const char *space = memchr(s.p, ' ', s.n);
-    int32_t     left, right;
-    int         status;
     if (s.n >= 8 && memcmp(s.p, "#version", 8) == 0)
         return 0;
     if (!space || memchr(space + 1, ' ', (size_t)(s.p + s.n - space - 1)))
         return error_set(l->e, ERR_FORMAT, NULL, "%s: merge %zu is not two parts with one space between: " QUOTED,
-                         l->path, l->t->model.bpe.n_pairs, QUOTE(s));
-    if ((status = find_part(l, (struct str){s.p, (size_t)(space - s.p)}, &left)) != 0 ||
-        (status = find_part(l, (struct str){space + 1, (size_t)(s.p + s.n - space - 1)}, &right)) != 0)
-        return status;
-    return put_merge(l, left, right);
+                         l->path, l->t->model.bpe.n_pairs + b->n / 2, QUOTE(s));
+    add_part(b, (struct str){s.p, (size_t)(space - s.p)});
+    add_part(b, (struct str){space + 1, (size_t)(s.p + s.n - space - 1)});
+    return 0;
 }
 
 /* ["a", "b"], after the bracket. */
-static int merge_of_pair(struct loader *l, struct json *j)
+static int merge_of_pair(struct loader *l, struct batch *b, struct json *j)
 {
-    int32_t id[2];
-    int     status;
     for (int i = 0; i < 2; i++) {
         if (json_next(j) != JSON_STRING)
             return loader_malformed(l, "model: a merge is not two strings");
-        if ((status = find_part(l, j->text, &id[i])) != 0)
-            return status;
+        add_part(b, j->text);
     }
-    if (json_next(j) != JSON_ARRAY_END)
-        return loader_malformed(l, "model: a merge is not two strings");
-    return put_merge(l, id[0], id[1]);
+    return json_next(j) == JSON_ARRAY_END ? 0 : loader_malformed(l, "model: a merge is not two strings");
 }
 
 /* The list's opening bracket has been read from j. */
 int loader_read_merges(struct loader *l, struct json *j)
 {
     enum json_token t;
+    struct batch    b = {.n = 0};
     int             status = 0;
+    buf_init(&b.texts, SIZE_MAX - 1);
     while (!status && (t = json_next(j)) != JSON_ARRAY_END) {
-        if (t == JSON_STRING)
-            status = merge_of_string(l, j->text);
-        else if (t == JSON_ARRAY)
-            status = merge_of_pair(l, j);
-        else
+        if (b.n == VOCAB_MANY)
+            status = put_batch(l, &b);
+        if (!status && t == JSON_STRING)
+            status = merge_of_string(l, &b, j->text);
+        else if (!status && t == JSON_ARRAY)
+            status = merge_of_pair(l, &b, j);
+        else if (!status)
             status = loader_malformed(l, "model: \"merges\" holds something other than strings and pairs of strings");
     }
+    if (!status)
+        status = put_batch(l, &b);
+    buf_deinit(&b.texts);
     return status;
 }
 

@@ -20,8 +20,9 @@ struct vocab {
         uint32_t tag; /* high half of the text's hash */
         int32_t  id;  /* -1: empty */
     } * slots;
-    size_t mask;    /* number of slots - 1, a power of two - 1 */
-    size_t longest; /* bytes of the longest text */
+    size_t   mask;    /* number of slots - 1, a power of two - 1 */
+    size_t   longest; /* bytes of the longest text */
+    uint64_t seed;    /* of the hash: texts come from strangers */
 };
 #define VOCAB_ABSENT UINT32_MAX
 
@@ -33,6 +34,10 @@ bool vocab_put(struct vocab *v, int32_t id, struct str text);
  * later one is found), else to -1. */
 bool    vocab_index(struct vocab *v, int32_t *a, int32_t *b);
 int32_t vocab_find(const struct vocab *v, struct str text); /* -1 if there is none */
+/* vocab_find for up to VOCAB_MANY texts: in a large vocabulary each look goes to memory several times, and together they
+ * wait once. */
+void vocab_find_many(const struct vocab *v, const struct str *texts, size_t n, int32_t *ids);
+#define VOCAB_MANY 64
 
 static inline bool vocab_has(const struct vocab *v, int64_t id)
 {
