@@ -33,8 +33,6 @@ enum {
     ASCII_LETTER = 1 << 12,
     ASCII_SIGN = 1 << 13,
     CJK = 1 << 14, /* DeepSeek's class */
-    WORD = 1 << 15,
-    NO_WORD = 1 << 16, /* [^\w\s] */
 
     ALL = 0x3ff,
     LETTER = UPPER | LOWER | UNCASED,
@@ -94,8 +92,6 @@ static const struct form forms[] = {
      .after = BREAK},
     {" ?[\\p{P}\\p{S}]+[\r\n]*", RUN, .before = BLANK, .body = SIGN, .after = BREAK},
     {"[一-龥\u3040-ゟ゠-ヿ]+", RUN, .body = CJK},
-    {"\\w+", RUN, .body = WORD},
-    {"[^\\w\\s]+", RUN, .body = NO_WORD},
     {"\\s", RUN, .body = SPACE, .max = 1},
     {"\\s+", RUN, .body = SPACE},
     {"\\s*[\\r\\n]", TO_BREAK, .body = SPACE},
@@ -168,18 +164,16 @@ static bool parse(struct matcher *m, struct str pattern)
 
 static uint32_t bits_of_class(uint8_t class)
 {
-    uint32_t set = 1u << (class & UNICODE_CATEGORY), bits = class & UNICODE_WORD ? WORD : 0;
+    uint32_t set = 1u << (class & UNICODE_CATEGORY);
     if (class & UNICODE_SPACE)
-        return bits | WHITE;
-    if (!bits)
-        bits = NO_WORD;
+        return WHITE;
     if (set & (1u << UNICODE_LU | 1u << UNICODE_LT))
-        return bits | UPPER;
+        return UPPER;
     if (set & 1u << UNICODE_LL)
-        return bits | LOWER;
+        return LOWER;
     if (set & UNICODE_L)
-        return bits | UNCASED;
-    return bits | (set & UNICODE_M ? MARK : set & UNICODE_N ? NUMBER : set & (UNICODE_P | UNICODE_S) ? SIGN : OTHER);
+        return UNCASED;
+    return set & UNICODE_M ? MARK : set & UNICODE_N ? NUMBER : set & (UNICODE_P | UNICODE_S) ? SIGN : OTHER;
 }
 
 static void fill_tables(struct matcher *m)
