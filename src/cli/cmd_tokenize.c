@@ -1,12 +1,13 @@
-/* `tokenize`: text on stdin to ids. Reads tokenizer files only. */
+/* `tokenize`: text on stdin to ids, or to pieces with their places. Reads tokenizer files only. */
 #include "cli/api.h"
 #include "cli/input.h"
 #include "cli/output.h"
-#include "text/tokenizer.h"
+#include "cli/pieces.h"
 
 struct job {
     const struct tokenizer *tokenizer;
-    unsigned                flags; /* for tokenizer_encode */
+    unsigned                flags;  /* for tokenizer_encode */
+    bool                    pieces; /* with texts and places */
 };
 
 /* NULL: out of memory. */
@@ -22,20 +23,36 @@ static json_t *ids_to_json(const struct ids *ids)
     return array;
 }
 
-static int encode(const struct job *job, const json_t *value, json_t **out, struct error *e)
+static int encode_ids(const struct job *job, struct str text, json_t **out, struct error *e)
 {
-    struct str text = {json_string_value(value), json_string_length(value)};
     struct ids ids = {0};
-    int        rc;
-    if (!json_is_string(value))
-        return error_set(e, ERR_INVALID, NULL, "the line: a JSON string is needed");
-    rc = tokenizer_encode(job->tokenizer, text, job->flags, &ids, e);
+    int        rc = tokenizer_encode(job->tokenizer, text, job->flags, &ids, e);
     if (!rc) {
         *out = ids_to_json(&ids);
         rc = *out ? 0 : error_nomem(e, "the ids");
     }
     ids_deinit(&ids);
     return rc;
+}
+
+static int encode_pieces(const struct job *job, struct str text, json_t **out, struct error *e)
+{
+    struct token_pieces pieces = {0};
+    int                 rc = tokenizer_encode_pieces(job->tokenizer, text, job->flags, &pieces, e);
+    if (!rc) {
+        *out = pieces_json(job->tokenizer, &pieces);
+        rc = *out ? 0 : error_nomem(e, "the pieces");
+    }
+    token_pieces_deinit(&pieces);
+    return rc;
+}
+
+static int encode(const struct job *job, const json_t *value, json_t **out, struct error *e)
+{
+    struct str text = {json_string_value(value), json_string_length(value)};
+    if (!json_is_string(value))
+        return error_set(e, ERR_INVALID, NULL, "the line: a JSON string is needed");
+    return (job->pieces ? encode_pieces : encode_ids)(job, text, out, e);
 }
 
 static int answer(void *ctx, struct str line, json_t **out, struct error *e)
@@ -56,27 +73,36 @@ static void print_array(const struct ids *ids)
     out_puts("]\n");
 }
 
-/* For people: a line per token, its id and its text as the vocabulary writes it. */
-static void print_table(const struct tokenizer *t, const struct ids *ids)
+static int print_pieces(const struct job *job, struct str text, struct error *e)
 {
-    for (size_t i = 0; i < ids->n; i++) {
-        struct str text = tokenizer_token(t, ids->v[i]);
-        out_printf("%8d  " STR_FMT "\n", ids->v[i], STR_ARG(text));
-    }
+    struct token_pieces pieces = {0};
+    int                 rc = tokenizer_encode_pieces(job->tokenizer, text, job->flags, &pieces, e);
+    if (!rc)
+        rc = pieces_print(job->tokenizer, &pieces, e);
+    token_pieces_deinit(&pieces);
+    return rc;
 }
 
-static int tokenize_stdin(const struct job *job, bool table, struct error *e)
+static int print_ids(const struct job *job, struct str text, struct error *e)
 {
     struct ids ids = {0};
-    struct buf text;
-    int        rc = input_read(&text, NULL, e);
+    int        rc = tokenizer_encode(job->tokenizer, text, job->flags, &ids, e);
     if (!rc)
-        rc = tokenizer_encode(job->tokenizer, buf_str(&text), job->flags, &ids, e);
-    if (!rc && table)
-        print_table(job->tokenizer, &ids);
-    else if (!rc)
         print_array(&ids);
     ids_deinit(&ids);
+    return rc;
+}
+
+static int tokenize_stdin(const struct job *job, bool json, struct error *e)
+{
+    json_t    *list = NULL;
+    struct buf text;
+    int        rc = input_read(&text, NULL, e);
+    if (!rc && job->pieces && json) {
+        rc = encode_pieces(job, buf_str(&text), &list, e);
+        rc = rc ? rc : output_json(list, e);
+    } else if (!rc)
+        rc = (job->pieces ? print_pieces : print_ids)(job, buf_str(&text), e);
     buf_deinit(&text);
     return rc;
 }
@@ -84,11 +110,15 @@ static int tokenize_stdin(const struct job *job, bool table, struct error *e)
 int cmd_tokenize(const struct options *o, struct error *e)
 {
     struct tokenizer *t = NULL;
-    int               rc = api_tokenizer(o, &t, e);
+    if (o->ids && o->pieces)
+        return error_set(e, ERR_USAGE, NULL, "tokenize prints --ids or --pieces, not both");
+    int rc = api_tokenizer(o, &t, e);
     if (!rc) {
-        struct job job = {t, (o->no_parse_special ? 0 : TOKENIZE_PARSE_SPECIAL) |
-                                 (o->no_special ? 0 : TOKENIZE_ADD_SPECIAL)};
-        rc = o->jsonl ? input_each_line(answer, &job, e) : tokenize_stdin(&job, !o->ids, e);
+        struct job job = {.tokenizer = t,
+                          .flags = (o->no_parse_special ? 0 : TOKENIZE_PARSE_SPECIAL) |
+                                   (o->no_special ? 0 : TOKENIZE_ADD_SPECIAL),
+                          .pieces = o->pieces || !(o->ids || o->jsonl || o->json)};
+        rc = o->jsonl ? input_each_line(answer, &job, e) : tokenize_stdin(&job, o->json, e);
     }
     tokenizer_free(t);
     return rc;

@@ -425,3 +425,11 @@ int normalizer_run(const struct normalizer *z, struct str in, struct normalizer_
     }
     return status;
 }
+
+int normalizer_run_step(const struct normalizer *z, size_t i, struct str in, struct normalizer_scratch *s,
+                        struct finder_run *find, struct str *out, struct error *e)
+{
+    struct normalizer one = {.v = z->v + i, .n = 1};
+    size_t            head;
+    return normalizer_run(&one, in, s, find, out, &head, e);
+}

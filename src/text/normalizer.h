@@ -26,5 +26,8 @@ void normalizer_scratch_deinit(struct normalizer_scratch *s);
  * character of `in`, which pre-tokenizers treat apart; 0 when that was left out. */
 int normalizer_run(const struct normalizer *z, struct str in, struct normalizer_scratch *s, struct finder_run *find,
                    struct str *out, size_t *head, struct error *e);
+/* One of its steps alone, i < z->n. */
+int normalizer_run_step(const struct normalizer *z, size_t i, struct str in, struct normalizer_scratch *s,
+                        struct finder_run *find, struct str *out, struct error *e);
 
 #endif

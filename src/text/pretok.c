@@ -316,12 +316,30 @@ static int rewrite_piece(const struct pretok_step *s, struct str piece, bool fir
     return out->failed ? error_nomem(e, "a long text") : 0;
 }
 
+/* Appends the alignment of a piece that rewrite_piece has just made; old: of the piece. */
+static bool align_piece(const struct pretok_step *s, struct str piece, const struct align_span *old, size_t length,
+                        struct align *to)
+{
+    bool ok = true;
+    if (s->kind == PREFIX)
+        ok = align_push(to, old[0], length - piece.n);
+    for (size_t i = 0; i < piece.n && ok; i++) {
+        char   spelled[2];
+        size_t n = s->kind == SPELL                         ? bytelevel_spell(piece.p + i, 1, spelled)
+                   : s->kind == SPACES && piece.p[i] == ' ' ? s->text.n
+                                                            : 1;
+        ok = align_push(to, old[i], n);
+    }
+    return ok;
+}
+
 /* *head is that of pretok_run. A step that rewrites leaves of it the beginnings of pieces. */
 static int run_step(const struct pretok_step *s, const struct pieces *in, size_t *head, struct pieces *to,
-                    struct buf *out, struct finder_run *find, struct error *e)
+                    struct buf *out, struct align *trace, struct finder_run *find, struct error *e)
 {
-    size_t head_after = 0;
-    int    status = 0;
+    struct align aligned = {0};
+    size_t       head_after = 0;
+    int          status = 0;
     to->n = 0;
     to->text = in->text;
     for (size_t i = 0; i < in->n && !status; i++) {
@@ -337,10 +355,18 @@ static int run_step(const struct pretok_step *s, const struct pieces *in, size_t
         status = rewrite_piece(s, (struct str){in->text.p + p.start, p.end - p.start}, first, out, e);
         if (!status)
             status = put_piece(to, start, out->n, e);
+        if (!status && trace &&
+            !align_piece(s, (struct str){in->text.p + p.start, p.end - p.start}, trace->v + p.start, out->n - start,
+                         &aligned))
+            status = error_nomem(e, "a long text");
     }
     if (s->kind != SPLIT) {
         to->text = buf_str(out);
         *head = head_after;
+        if (trace) {
+            align_deinit(trace);
+            *trace = aligned;
+        }
     }
     return status;
 }
@@ -355,7 +381,7 @@ int pretok_run(const struct pretok *p, struct str text, size_t head, struct pret
     status = text.n ? put_piece(&s->now, 0, text.n, e) : 0;
     for (size_t i = 0; i < p->n && !status; i++) {
         buf_clear(out);
-        status = run_step(&p->v[i], &s->now, &head, &s->next, out, find, e);
+        status = run_step(&p->v[i], &s->now, &head, &s->next, out, s->trace, find, e);
         struct pieces t = s->now;
         s->now = s->next;
         s->next = t;

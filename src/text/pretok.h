@@ -6,6 +6,7 @@
 #ifndef MLXCEL_TEXT_PRETOK_H
 #define MLXCEL_TEXT_PRETOK_H
 
+#include "text/align.h"
 #include "text/finder.h"
 
 struct pretok_step;
@@ -34,6 +35,7 @@ struct pieces {
 struct pretok_scratch {
     struct pieces now, next;
     struct buf    a, b;
+    struct align *trace; /* NULL, or the alignment of the text, which pretok_run keeps up; a member of the caller's */
 };
 void pretok_scratch_init(struct pretok_scratch *s);
 void pretok_scratch_deinit(struct pretok_scratch *s);

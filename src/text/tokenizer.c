@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "text/sources.h"
 #include "text/tokenizer_int.h"
+#include "text/trace.h"
 
 #define ARENA_MAX ((size_t)256 << 20)
 #define TEXT_MAX ((size_t)INT32_MAX)
@@ -233,16 +234,23 @@ struct encoder {
     struct pretok_scratch     pretok;
     struct finder_run         find;
     struct model_scratch      model;
+    struct tracer            *tracer; /* NULL: nobody asks for places */
 };
 
-/* A normalized text between added tokens. head: bytes of it that stand for the first character of the input. */
-static int encode_plain(struct encoder *n, struct str text, size_t head)
+/* A normalized text between added tokens, at offset `at` of what was normalized. head: bytes of it that stand for the
+ * first character of the input. */
+static int encode_plain(struct encoder *n, struct str text, size_t at, size_t head)
 {
-    int status = pretok_run(&n->t->pretok, text, head, &n->pretok, &n->find, n->e);
+    int status = n->tracer ? trace_begin(n->tracer, &n->pretok, at, text.n, n->e) : 0;
+    if (!status)
+        status = pretok_run(&n->t->pretok, text, head, &n->pretok, &n->find, n->e);
     for (size_t i = 0; i < n->pretok.now.n && !status; i++) {
         struct piece p = n->pretok.now.v[i];
-        status = model_encode(&n->t->model, (struct str){n->pretok.now.text.p + p.start, p.end - p.start},
-                              n->t->pretok.bytes, &n->model, n->out, n->e);
+        struct str   piece = {n->pretok.now.text.p + p.start, p.end - p.start};
+        size_t       before = n->out->n;
+        status = model_encode(&n->t->model, piece, n->t->pretok.bytes, &n->model, n->out, n->e);
+        if (!status && n->tracer)
+            status = trace_piece(n->tracer, piece, p.start, n->out->v + before, n->out->n - before, n->e);
     }
     return status;
 }
@@ -283,15 +291,20 @@ static int encode_raw(struct encoder *n, struct str raw, bool first)
     int                       status = normalizer_run(&n->t->normalizer, raw, &n->normal, &n->find, &text, &head, n->e);
     if (!first)
         head = 0;
+    if (!status && n->tracer)
+        status = trace_normalized(n->tracer, raw, text, n->e);
     if (status || !n->t->added.normalized.n)
-        return status ? status : encode_plain(n, text, head);
+        return status ? status : encode_plain(n, text, 0, head);
     if (n->plain && str_eq(raw, text))
         text = raw;
     if ((status = check_plain(n, raw, text)) != 0)
         return status;
     struct added_walk walk = walk_over(n, &n->t->added.normalized, text, n->plain ? (size_t)(text.p - n->whole.p) : 0);
-    while (!status && added_next(&walk, &gap, &token))
-        status = token ? encode_token(n, token) : encode_plain(n, gap, head - MIN(head, (size_t)(gap.p - text.p)));
+    for (size_t done = 0; !status && added_next(&walk, &gap, &token); done = walk.done) {
+        status = token ? encode_token(n, token) : encode_plain(n, gap, done, head - MIN(head, done));
+        if (!status && token && n->tracer)
+            status = trace_added(n->tracer, token->id, done, walk.done, n->e);
+    }
     return status;
 }
 
@@ -302,8 +315,13 @@ static int encode_text(struct encoder *n, struct str text)
     int                       status = 0;
     struct added_walk         walk = walk_over(n, &n->t->added.raw, text, 0);
     n->whole = text;
-    while (!status && added_next(&walk, &gap, &token))
-        status = token ? encode_token(n, token) : encode_raw(n, gap, gap.p == text.p);
+    if (n->tracer)
+        n->tracer->whole = text;
+    for (size_t done = 0; !status && added_next(&walk, &gap, &token); done = walk.done) {
+        status = token ? encode_token(n, token) : encode_raw(n, gap, done == 0);
+        if (!status && token && n->tracer)
+            status = trace_raw(n->tracer, token->id, done, walk.done, n->e);
+    }
     return status;
 }
 
@@ -323,12 +341,58 @@ static void put_valid(struct str text, struct buf *out)
     }
 }
 
-static int push_all(struct ids *to, const struct ids *from, struct error *e)
+/* The tokens that the post-processor puts on one side. */
+static int encode_frame(struct encoder *n, const struct ids *frame)
 {
-    for (size_t i = 0; i < from->n; i++)
-        if (!ids_push(to, from->v[i]))
-            return error_nomem(e, "token ids");
+    for (size_t i = 0; i < frame->n; i++) {
+        if (!ids_push(n->out, frame->v[i]))
+            return error_nomem(n->e, "token ids");
+        if (n->tracer && trace_raw(n->tracer, frame->v[i], 0, 0, n->e))
+            return ERR_NOMEM;
+    }
     return 0;
+}
+
+/* The whole way, for valid UTF-8. */
+static int encode_valid(struct encoder *n, struct str text)
+{
+    bool frame = n->flags & TOKENIZE_ADD_SPECIAL;
+    int  status = frame ? encode_frame(n, &n->t->postproc.before) : 0;
+    normalizer_scratch_init(&n->normal);
+    pretok_scratch_init(&n->pretok);
+    model_scratch_init(&n->model);
+    regex_run_init(&n->find.regex, text.n);
+    if (!status)
+        status = encode_text(n, text);
+    if (!status && frame)
+        status = encode_frame(n, &n->t->postproc.after);
+    normalizer_scratch_deinit(&n->normal);
+    pretok_scratch_deinit(&n->pretok);
+    regex_run_deinit(&n->find.regex);
+    model_scratch_deinit(&n->model);
+    return status;
+}
+
+static int encode(struct encoder *n, struct str text)
+{
+    size_t     before = n->out->n;
+    struct buf valid;
+    int        status = 0;
+    if (text.n > TEXT_MAX)
+        return error_set(n->e, ERR_LIMIT, NULL, "a text of more than 2 GiB cannot be tokenized");
+    buf_init(&valid, 3 * TEXT_MAX);
+    if (utf8_valid_prefix(text.p, text.n) != text.n) {
+        put_valid(text, &valid);
+        text = buf_str(&valid);
+        if (valid.failed)
+            status = error_nomem(n->e, "a long text");
+    }
+    if (!status)
+        status = encode_valid(n, text);
+    if (status)
+        n->out->n = before;
+    buf_deinit(&valid);
+    return status;
 }
 
 int tokenizer_encode(const struct tokenizer *t, struct str text, unsigned flags, struct ids *out, struct error *e)
@@ -340,34 +404,47 @@ int tokenizer_encode_plain(const struct tokenizer *t, struct str text, const str
                            struct ids *out, struct error *e)
 {
     struct encoder n = {.t = t, .flags = flags, .plain = plain, .out = out, .e = e};
-    size_t         before = out->n;
-    struct buf     valid;
-    int            status = 0;
-    if (text.n > TEXT_MAX)
-        return error_set(e, ERR_LIMIT, NULL, "a text of more than 2 GiB cannot be tokenized");
-    buf_init(&valid, 3 * TEXT_MAX);
-    normalizer_scratch_init(&n.normal);
-    pretok_scratch_init(&n.pretok);
-    model_scratch_init(&n.model);
-    regex_run_init(&n.find.regex, text.n);
-    if (utf8_valid_prefix(text.p, text.n) != text.n) {
-        put_valid(text, &valid);
-        text = buf_str(&valid);
-        if (valid.failed)
-            status = error_nomem(e, "a long text");
+    return encode(&n, text);
+}
+
+/* Turns places in the text with U+FFFD for each broken part into places in the text itself. They ascend from call to call,
+ * but for the post-processor's. */
+struct mending {
+    struct str text;
+    size_t     at, mended; /* the same place in the text and in the other one */
+};
+
+static size_t place(struct mending *m, size_t mended)
+{
+    if (mended < m->mended)
+        m->at = m->mended = 0;
+    while (m->mended < mended) {
+        uint32_t cp;
+        int      n = utf8_decode(m->text.p + m->at, m->text.n - m->at, &cp);
+        m->at += n > 0 ? (size_t)n : n < 0 ? (size_t)-n : m->text.n - m->at;
+        m->mended += n > 0 ? (size_t)n : 3;
     }
-    if (!status && (flags & TOKENIZE_ADD_SPECIAL))
-        status = push_all(out, &t->postproc.before, e);
-    if (!status)
-        status = encode_text(&n, text);
-    if (!status && (flags & TOKENIZE_ADD_SPECIAL))
-        status = push_all(out, &t->postproc.after, e);
+    return m->at;
+}
+
+int tokenizer_encode_pieces(const struct tokenizer *t, struct str text, unsigned flags, struct token_pieces *out,
+                            struct error *e)
+{
+    struct tracer  r;
+    struct ids     ids = {0};
+    struct encoder n = {.t = t, .flags = flags, .out = &ids, .e = e, .tracer = &r};
+    struct mending start = {.text = text}, end = {.text = text};
+    size_t         before = out->n;
+    bool           broken = utf8_valid_prefix(text.p, text.n) != text.n;
+    tracer_init(&r, t, text.n, out);
+    int status = encode(&n, text);
     if (status)
         out->n = before;
-    buf_deinit(&valid);
-    normalizer_scratch_deinit(&n.normal);
-    pretok_scratch_deinit(&n.pretok);
-    regex_run_deinit(&n.find.regex);
-    model_scratch_deinit(&n.model);
+    for (size_t i = before; i < out->n && broken; i++) {
+        out->v[i].start = place(&start, out->v[i].start);
+        out->v[i].end = place(&end, out->v[i].end);
+    }
+    tracer_deinit(&r);
+    ids_deinit(&ids);
     return status;
 }

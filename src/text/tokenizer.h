@@ -57,6 +57,25 @@ void plain_spans_deinit(struct plain_spans *s);
 int tokenizer_encode_plain(const struct tokenizer *t, struct str text, const struct plain_spans *plain, unsigned flags,
                            struct ids *out, struct error *e);
 
+/* A token and the bytes of the input that it stands for. */
+struct token_piece {
+    int32_t id;
+    size_t  start, end;
+};
+struct token_pieces {
+    struct token_piece *v;
+    size_t              n, cap;
+};
+void token_pieces_deinit(struct token_pieces *p);
+
+/* As tokenizer_encode, with the places: appends to *out. Ranges are of whole characters of `text` (bytes): a token that is
+ * a part of a character has that character's range. An added token's range includes the white space that it swallows;
+ * what a normalizer or pre-tokenizer put in stands for the character behind it at the beginning of a text, else for the one
+ * before; a token of the post-processor is (0, 0). Slower than tokenizer_encode, by a factor of about ten where there is a
+ * normalizer. */
+int tokenizer_encode_pieces(const struct tokenizer *t, struct str text, unsigned flags, struct token_pieces *out,
+                            struct error *e);
+
 /* Finds the next added token as its file writes it, the longest one at the first place from *at on; *at becomes its
  * place. False if there is none. */
 bool tokenizer_next_added(const struct tokenizer *t, struct str text, size_t *at, int32_t *id);

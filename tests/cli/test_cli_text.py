@@ -4,7 +4,7 @@ import json
 import pytest
 
 from clilib import fault, usage
-from testlib import mlxcel, mlxcel_ok
+from testlib import DATA, mlxcel, mlxcel_ok
 
 HELLO = "hello world"
 
@@ -32,7 +32,30 @@ def test_special_tokens_in_the_text_count(tokenizer_dir):
 
 def test_tokenize_for_people(tokenizer_dir):
     lines = mlxcel_ok("tokenize", "-m", tokenizer_dir, stdin=HELLO).splitlines()
-    assert [line.split() for line in lines][0] == ["1", "<s>"] and lines[1].endswith("  hello")
+    assert lines[0] == '1\t0..0\t"<s>"' and lines[1].split("\t")[1:] == ["0..5", '"hello"'] and lines[2].endswith('\t5..11\t" world"')
+    assert lines == mlxcel_ok("tokenize", "-m", tokenizer_dir, "--pieces", stdin=HELLO).splitlines()
+    assert "not both" in usage("tokenize", "-m", tokenizer_dir, "--ids", "--pieces")
+
+
+def test_pieces_json(tokenizer_dir):
+    ids = ids_of(tokenizer_dir, HELLO)
+    pieces = json.loads(mlxcel_ok("tokenize", "-m", tokenizer_dir, "--pieces", "--json", stdin=HELLO))
+    assert [p["id"] for p in pieces] == ids
+    assert pieces[0] == {"id": 1, "piece": "<s>", "start": 0, "end": 0, "special": True}
+    assert pieces[2] == {"id": ids[2], "piece": "\u0120world", "start": 5, "end": 11, "special": False}
+    lines = mlxcel_ok("tokenize", "-m", tokenizer_dir, "--pieces", "--jsonl", stdin=f'"{HELLO}"\n').splitlines()
+    assert json.loads(lines[0]) == pieces
+
+
+def test_pieces_of_hard_texts():
+    """What does not show is escaped; a part of a character has its range; broken UTF-8 keeps the places of the input."""
+    pieces = lambda text: mlxcel_ok("tokenize", "-m", DATA / "tiny", "--pieces", "--no-special", stdin=text).splitlines()
+    lines = pieces("\n\x1b\u202e")
+    assert lines[0].endswith('\t0..1\t"\\n"') and lines[1].endswith('\t1..2\t"\\u001B"')
+    assert all(line.split("\t")[1] == "2..5" for line in lines[2:])
+    lines = pieces(b"a\xe2\x82b")
+    assert [line.split("\t")[1] for line in lines][::len(lines) - 1] == ["0..1", "3..4"]
+    assert {line.split("\t")[1] for line in lines[1:-1]} == {"1..3"}
 
 
 def test_detokenize(tokenizer_dir):
