@@ -181,8 +181,7 @@ static void test_linear(void **state)
                                         " ",
                                         "\n",
                                         "x\n",
-                                        "\xe6\x97\xa5"
-                                        "A",
+                                        "\xe6\x97\xa5\x41",
                                         " A",
                                         "'s",
                                         "1",
