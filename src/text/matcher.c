@@ -42,12 +42,13 @@ enum {
 };
 
 enum kind {
-    RUN,          /* one of `before` (may be missing), `max` of `body` or fewer, any number of `after` */
-    CONTRACTION,  /* 's 't 're 've 'm 'll 'd */
-    HEAD_TAIL,    /* one of `before` (may be missing), any number of HEAD, some TAIL, perhaps a contraction */
-    HEADS,        /* the same with some HEAD, any number of TAIL */
-    TO_BREAK,     /* white space up to the last CR or LF of the run */
-    TO_LAST_SPACE /* white space; of a run that something follows, all but its last character */
+    RUN,           /* one of `before` (may be missing), `max` of `body` or fewer, any number of `after` */
+    CONTRACTION,   /* 's 't 're 've 'm 'll 'd */
+    HEAD_TAIL,     /* one of `before` (may be missing), any number of HEAD, some TAIL, perhaps a contraction */
+    HEADS,         /* the same with some HEAD, any number of TAIL */
+    TO_BREAK,      /* white space up to the last CR or LF of the run */
+    TO_LAST_SPACE, /* white space; of a run that something follows, all but its last character */
+    TO_END         /* white space that nothing follows */
 };
 
 struct form {
@@ -68,10 +69,10 @@ struct form {
 static const struct form forms[] = {
     {SHORT_FORMS, CONTRACTION, .fold = false},
     {"(?i:" SHORT_FORMS ")", CONTRACTION, .fold = true},
+    {"'(?:[sdmt]|ll|ve|re)", CONTRACTION, .fold = false},
     {"'(?i:[sdmt]|ll|ve|re)", CONTRACTION, .fold = true},
     {" ?\\p{L}+", RUN, .before = BLANK, .body = LETTER},
     {NOT_IN_WORD "\\p{L}+", RUN, .before = NO_LN, .body = LETTER},
-    {NOT_IN_WORD "+\\p{L}+", RUN, .before = NO_LN, .body = LETTER},
     {NOT_IN_WORD "[\\p{L}\\p{M}]+", RUN, .before = NO_LN, .body = LETTER | MARK},
     {"[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+", RUN, .before = ALL & ~(BREAK | LETTER | SIGN), .body = LETTER | MARK},
     {"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+", RUN, .before = ASCII_SIGN, .body = ASCII_LETTER,
@@ -85,7 +86,6 @@ static const struct form forms[] = {
     {" ?\\p{N}+", RUN, .before = BLANK, .body = NUMBER},
     {" ?[^\\s\\p{L}\\p{N}]+", RUN, .before = BLANK, .body = ALL & ~(SPACE | LETTER | NUMBER)},
     {" ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*", RUN, .before = BLANK, .body = ALL & ~(SPACE | LETTER | NUMBER), .after = BREAK},
-    {" ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*", RUN, .before = BLANK, .body = ALL & ~(SPACE | LETTER | NUMBER), .after = BREAK},
     {" ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*", RUN, .before = BLANK, .body = ALL & ~(SPACE | LETTER | NUMBER),
      .after = BREAK | SLASH},
     {" ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*", RUN, .before = BLANK, .body = ALL & ~(SPACE | LETTER | MARK | NUMBER),
@@ -98,6 +98,7 @@ static const struct form forms[] = {
     {"\\s*[\\r\\n]+", TO_BREAK, .body = SPACE},
     {"\\s*[\r\n]+", TO_BREAK, .body = SPACE},
     {"\\s+(?!\\S)", TO_LAST_SPACE, .body = SPACE},
+    {"\\s++\\z", TO_END, .body = SPACE},
 };
 
 /* An alternative, and the characters with which it can begin. */
@@ -116,16 +117,39 @@ struct matcher {
 
 /* --- the pattern ------------------------------------------------------------------------------------------------ */
 
-/* The alternative that text begins with and that goes on to a '|' or the end, the longest of several; NULL if none. */
-static const struct form *form_at(struct str text)
+/* Whether possessive signs after its quantifiers change nothing: it never takes less than it can. */
+static bool never_gives_back(const struct form *f)
+{
+    return f->kind == RUN && !(f->before & f->body);
+}
+
+/* The length of the form's text at the beginning of the pattern, 0 if it is not there. */
+static size_t length_of(const struct form *f, struct str pattern)
+{
+    size_t n = 0;
+    for (const char *t = f->text;; t++) {
+        bool sign = n && n < pattern.n && pattern.p[n] == '+' && *t != '+' && strchr("?*+", pattern.p[n - 1]);
+        if (sign && never_gives_back(f))
+            n++;
+        if (!*t)
+            break;
+        if (n == pattern.n || pattern.p[n++] != *t)
+            return 0;
+    }
+    return n == pattern.n || pattern.p[n] == '|' ? n : 0;
+}
+
+/* The alternative that the pattern begins with and that goes on to a '|' or the end, the longest of several; NULL if
+ * none. */
+static const struct form *form_at(struct str pattern, size_t *length)
 {
     const struct form *best = NULL;
-    size_t             longest = 0;
+    *length = 0;
     for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
-        size_t n = strlen(forms[i].text);
-        if (n > longest && n <= text.n && memcmp(text.p, forms[i].text, n) == 0 && (n == text.n || text.p[n] == '|')) {
+        size_t n = length_of(&forms[i], pattern);
+        if (n > *length) {
             best = &forms[i];
-            longest = n;
+            *length = n;
         }
     }
     return best;
@@ -149,12 +173,12 @@ static uint32_t first_of(const struct form *f)
 static bool parse(struct matcher *m, struct str pattern)
 {
     while (m->n < FORMS_MAX) {
-        const struct form *f = form_at(pattern);
+        size_t             n;
+        const struct form *f = form_at(pattern, &n);
         if (!f)
             return false;
         m->v[m->n++] = (struct alternative){f, first_of(f)};
         m->first |= first_of(f);
-        size_t n = strlen(f->text);
         if (n == pattern.n)
             return true;
         pattern = (struct str){pattern.p + n + 1, pattern.n - n - 1};
@@ -357,6 +381,8 @@ static const char *match(const struct matcher *m, const struct form *f, const ch
         return match_cased(m, f, p, end);
     case TO_BREAK:
         return match_to_break(m, p, end);
+    case TO_END:
+        return skip(m, p, end, SPACE) == end ? end : NULL;
     default:
         return match_to_last_space(m, p, end);
     }

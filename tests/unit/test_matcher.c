@@ -12,11 +12,11 @@
 #include "base/utf8.h"
 #include "text/matcher.h"
 #include "text/regex.h"
+#include "text/split_patterns.h"
 #include "text/unicode.h"
 
 #define SHORT "'s|'t|'re|'ve|'m|'ll|'d"
 #define FOLDED "(?i:" SHORT ")"
-#define SPACES "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define HEAD "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define TAIL "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 #define BEFORE "[^\\r\\n\\p{L}\\p{N}]?"
@@ -24,16 +24,16 @@
 static const char *const published[] = {
     /* GPT-2 */
     SHORT "| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
-    /* Llama 3, Qwen 2 and 3, Qwen 3.5, Bailing */
-    FOLDED "|" BEFORE "\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
-    FOLDED "|" BEFORE "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
-    FOLDED "|" BEFORE "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" SPACES,
+    SPLIT_R50K,
+    SPLIT_CL100K,
+    SPLIT_LLAMA3,
+    SPLIT_QWEN2,
+    SPLIT_QWEN3_5,
+    SPLIT_O200K,
+    SPLIT_TEKKEN,
+    /* Bailing */
     "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|"
     "\\s+(?!\\S)|\\s+",
-    /* o200k, tekken */
-    BEFORE HEAD "*" TAIL "+" FOLDED "?|" BEFORE HEAD "+" TAIL "*" FOLDED
-                "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
-    BEFORE HEAD "*" TAIL "+|" BEFORE HEAD "+" TAIL "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES,
     /* DeepSeek V3 */
     "\\p{N}{1,3}",
     "[一-龥\u3040-ゟ゠-ヿ]+",
@@ -163,8 +163,20 @@ static void test_mixed(void **state)
 
 static void test_unknown(void **state)
 {
-    static const char *const patterns[] = {"",      "|",        "\\s+|",  "|\\s+",       "\\p{L}",
-                                           "\\s+?", "(?i)\\s+", "\\s+|x", "\\p{N}{1,4}", "\\s+ "};
+    static const char *const patterns[] = {"",
+                                           "|",
+                                           "\\s+|",
+                                           "|\\s+",
+                                           "\\p{L}",
+                                           "\\s+?",
+                                           "(?i)\\s+",
+                                           "\\s+|x",
+                                           "\\p{N}{1,4}",
+                                           "\\p{N}{1,3}+",
+                                           "\\s++(?!\\S)",
+                                           "\\s*+[\\r\\n]+",
+                                           "\\s+ ",
+                                           "[^\\r\\n\\p{L}\\p{N}]?+[\\p{L}\\p{M}]+"};
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(patterns); i++) {
         struct matcher *m;
@@ -176,17 +188,8 @@ static void test_unknown(void **state)
 /* Long runs of one character and mixtures in which a match gives much of what it has read back. */
 static void test_linear(void **state)
 {
-    static const char *const parts[] = {"A",
-                                        "a",
-                                        " ",
-                                        "\n",
-                                        "x\n",
-                                        "\xe6\x97\xa5\x41",
-                                        " A",
-                                        "'s",
-                                        "1",
-                                        "\xcc\x81",
-                                        "- "};
+    static const char *const parts[] = {"A",  "a",  " ", "\n",       "x\n", "\xe6\x97\xa5\x41",
+                                        " A", "'s", "1", "\xcc\x81", "- "};
     static char              text[1 << 20];
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(published); i++)
