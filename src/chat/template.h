@@ -45,8 +45,10 @@ int chat_template_render(const struct chat_template *t, const json_t *request, i
 /* Changes request's messages to what the template reads, found by trying it when it was loaded: the role developer
  * becomes system; content that is null or missing becomes "" (null beside tool calls where the template asks for it); a
  * list of text parts becomes one string, lines joined, or a string a list of one part; tool-call arguments become an
- * object or a JSON string; a template without system messages gets them put before the next user message. ERR_INVALID
- * names the field (arguments that are not JSON, parts that are not text where the template takes only text). */
+ * object or a JSON string; reasoning is copied to the name that the template reads. A template without system messages
+ * gets them put before the next user message, one that wants roles to alternate gets messages of one role joined, one
+ * without tools gets tool calls as JSON lines of the content and results as user messages. ERR_INVALID names the field
+ * (arguments that are not JSON, parts that are not text where the template takes only text). */
 int chat_template_adapt(const struct chat_template *t, json_t *request, struct error *e);
 
 #endif

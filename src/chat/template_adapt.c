@@ -1,94 +1,31 @@
-/* Bending a client's messages to what a template reads. Contracts in template.h and template_int.h.
- *
- * Templates differ in what they take: content as a string or as a list of parts, tool-call arguments as an object or as
- * the JSON string of the OpenAI API, system messages or none. Which one is found by rendering small conversations with
- * a needle in the place in question (the idea is llama.cpp's) and looking whether it comes out whole.
- */
+/* Bending a client's messages to what a template reads, which template_probe.c found. Contracts in template.h. */
 #include <stdlib.h>
 
 #include "base/num.h"
+#include "base/pyjson.h"
 #include "chat/template_int.h"
 
-#define NEEDLE "needle7Q"
-
-/* --- probes
- * -------------------------------------------------------------------------------------------------------------------
- */
-
-/* A template from a file alone has no special tokens, but may need them. */
-static bool add_tokens(const struct chat_template *t, json_t *request)
-{
-    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "pad_token"};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (!json_object_get(t->special, names[i]) && json_object_set_new(request, names[i], json_string("")))
-            return false;
-    return true;
-}
-
-struct probe {
-    const struct chat_template *t;
-    struct error               *e;
-    int                         status; /* ERR_NOMEM, the only fault that counts */
-};
-
-/* Renders a conversation given as JSON text and says whether `wanted` comes out. */
-static bool shows(struct probe *p, const char *request, const char *wanted)
-{
-    static const struct jinja_limits limits = {.output = 1 << 20, .memory = 16 << 20, .steps = 1000000};
-    json_t                          *json = p->status ? NULL : json_loads(request, 0, NULL);
-    struct error                     why = {0};
-    struct buf                       out;
-    int                              rc;
-    buf_init(&out, limits.output);
-    rc = json && add_tokens(p->t, json) ? template_render(p->t, json, 0, &limits, &out, &why)
-                                        : error_nomem(&why, "trying the chat template");
-    if (rc == ERR_NOMEM && !p->status)
-        p->status = error_set(p->e, rc, NULL, "%s", why.msg);
-    bool yes = !rc && strstr(buf_cstr(&out), wanted);
-    buf_deinit(&out);
-    json_decref(json);
-    return yes;
-}
-
-#define USER "{\"role\":\"user\",\"content\":\"a\"}"
-#define CHAT(role, content) "{\"messages\":[{\"role\":" role ",\"content\":" content "}]}"
-#define SYSTEM_CHAT "{\"messages\":[{\"role\":\"system\",\"content\":\"" NEEDLE "\"}," USER "]}"
-#define CALL(content, arguments)                                                                                       \
-    "{\"messages\":[" USER ",{\"role\":\"assistant\",\"content\":" content ",\"tool_calls\":[{\"id\":\"call00001\","   \
-    "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":" arguments "}}]},{\"role\":\"tool\","           \
-    "\"content\":\"b\",\"name\":\"f\",\"tool_call_id\":\"call00001\"}," USER "]}"
-#define OBJECT "{\"" NEEDLE "\":\"x\"}"
-#define TEXT "\"{\\\"" NEEDLE "\\\":\\\"x\\\"}\""
-#define PYTHON "'" NEEDLE "'" /* such quotes show that a structure was printed as it is */
-#define JSON "{\"" NEEDLE "\""
-
-int template_probe(struct chat_template *t, struct error *e)
-{
-    struct probe            p = {.t = t, .e = e};
-    struct template_traits *traits = &t->traits;
-    const char             *parts = CHAT("\"user\"", "[{\"type\":\"text\",\"text\":\"" NEEDLE "\"}]");
-    const char             *object = CALL("\"\"", OBJECT), *text = CALL("\"\"", TEXT);
-    bool                    plain = shows(&p, CHAT("\"user\"", "\"" NEEDLE "\""), NEEDLE);
-    traits->null_content = !shows(&p, object, NEEDLE) && !shows(&p, text, NEEDLE) &&
-                           (shows(&p, CALL("null", OBJECT), NEEDLE) || shows(&p, CALL("null", TEXT), NEEDLE));
-    if (traits->null_content) {
-        object = CALL("null", OBJECT);
-        text = CALL("null", TEXT);
-    }
-    traits->object_arguments = (shows(&p, object, NEEDLE) && !shows(&p, object, PYTHON)) || !shows(&p, text, JSON);
-    traits->parts = shows(&p, parts, NEEDLE) && !shows(&p, parts, PYTHON);
-    traits->text = plain || !traits->parts;
-    traits->system = !plain || shows(&p, SYSTEM_CHAT, NEEDLE);
-    return p.status;
-}
-
 /* --- content ----------------------------------------------------------------------------------------------------- */
+
+static bool has_role(const json_t *message, const char *role)
+{
+    const char *is = json_string_value(json_object_get(message, "role"));
+    return is && !strcmp(is, role);
+}
 
 static bool is_text_part(const json_t *part)
 {
     const char *type = json_string_value(json_object_get(part, "type"));
     return json_is_string(json_object_get(part, "text")) &&
            (!type || !strcmp(type, "text") || !strcmp(type, "input_text") || !strcmp(type, "output_text"));
+}
+
+static bool all_text(const json_t *parts)
+{
+    size_t        i;
+    const json_t *part;
+    json_array_foreach(parts, i, part) if (!is_text_part(part)) return false;
+    return true;
 }
 
 /* The texts of all parts, one a line. */
@@ -119,6 +56,7 @@ static int join_parts(json_t *message, const json_t *parts, size_t at, struct er
 static int adapt_content(const struct template_traits *traits, json_t *message, size_t at, struct error *e)
 {
     json_t *content = json_object_get(message, "content");
+    bool    is_user = has_role(message, "user"); /* other roles' lists are read by fewer templates than the user's */
     bool    empty = !content || json_is_null(content) || (json_is_string(content) && !json_string_length(content));
     if (traits->null_content && empty && json_array_size(json_object_get(message, "tool_calls")))
         return json_object_set_new(message, "content", json_null()) ? error_nomem(e, "a message") : 0;
@@ -127,7 +65,7 @@ static int adapt_content(const struct template_traits *traits, json_t *message, 
             return error_nomem(e, "a message");
         content = json_object_get(message, "content");
     }
-    if (json_is_array(content) && !traits->parts)
+    if (json_is_array(content) && (!traits->parts || (traits->text && !is_user && all_text(content))))
         return join_parts(message, content, at, e);
     if (json_is_string(content) && !traits->text) {
         json_t *parts = json_pack("[{s:s,s:O}]", "type", "text", "text", content);
@@ -141,17 +79,20 @@ static int adapt_content(const struct template_traits *traits, json_t *message, 
 
 static int adapt_call(const struct template_traits *traits, json_t *call, size_t at, struct error *e)
 {
-    json_t      *function = json_object_get(call, "function"), *arguments, *changed = NULL;
-    json_error_t why;
+    json_t *function = json_object_get(call, "function"), *arguments, *changed = NULL;
     if (!json_is_object(function))
         function = call; /* some clients leave the wrapping out */
     arguments = json_object_get(function, "arguments");
     if (json_is_string(arguments) && traits->object_arguments) {
-        size_t n = json_string_length(arguments);
-        changed = n ? json_loadb(json_string_value(arguments), n, JSON_ALLOW_NUL, &why) : json_object();
+        size_t       n = json_string_length(arguments);
+        struct error why = {0};
+        if (!n)
+            changed = json_object();
+        else if (pyjson_parse(&changed, (struct str){json_string_value(arguments), n}, "arguments", &why) &&
+                 why.code != ERR_NOMEM)
+            return error_set(e, ERR_INVALID, "messages", "messages[%zu].tool_calls: %s", at, why.msg);
         if (!changed)
-            return error_set(e, ERR_INVALID, "messages",
-                             "messages[%zu].tool_calls: the arguments are not valid JSON: %s", at, why.text);
+            return error_nomem(e, "a tool call");
     } else if (json_is_object(arguments) && !traits->object_arguments) {
         char *text = json_dumps(arguments, JSON_PRESERVE_ORDER);
         changed = text ? json_string(text) : NULL;
@@ -162,28 +103,74 @@ static int adapt_call(const struct template_traits *traits, json_t *call, size_t
     return changed && json_object_set_new(function, "arguments", changed) ? error_nomem(e, "a tool call") : 0;
 }
 
-static int adapt_message(const struct template_traits *traits, json_t *message, size_t at, struct error *e)
+/* A template that shows no tool calls gets them as JSON, a line each, behind the content. */
+static int write_calls(json_t *message, json_t *calls, struct error *e)
 {
-    json_t     *calls = json_object_get(message, "tool_calls"), *call;
-    const char *role = json_string_value(json_object_get(message, "role"));
-    size_t      i;
-    int         rc = 0;
-    if (role && !strcmp(role, "developer") && json_object_set_new(message, "role", json_string("system")))
-        return error_nomem(e, "a message");
+    const json_t *content = json_object_get(message, "content");
+    struct buf    b;
+    json_t       *call;
+    size_t        i;
+    buf_init(&b, SIZE_MAX / 2);
+    buf_put(&b, json_string_value(content), json_string_length(content));
+    json_array_foreach(calls, i, call)
+    {
+        json_t *function = json_object_get(call, "function");
+        char   *text = json_dumps(function ? function : call, JSON_PRESERVE_ORDER | JSON_ENCODE_ANY);
+        buf_puts(&b, b.n ? "\n" : "");
+        buf_puts(&b, text ? text : "");
+        b.failed |= !text;
+        free(text);
+    }
+    int rc = b.failed || json_object_set_new(message, "content", json_stringn(buf_cstr(&b), b.n)) ||
+                     json_object_del(message, "tool_calls")
+                 ? error_nomem(e, "a tool call")
+                 : 0;
+    buf_deinit(&b);
+    return rc;
+}
+
+static int adapt_calls(const struct template_traits *traits, json_t *message, size_t at, struct error *e)
+{
+    json_t *calls = json_object_get(message, "tool_calls"), *call;
+    size_t  i;
+    int     rc = 0;
     if (json_is_null(calls))
         json_object_del(message, "tool_calls");
-    else
-        json_array_foreach(calls, i, call) if (!rc && json_is_object(call)) rc = adapt_call(traits, call, at, e);
-    return rc ? rc : adapt_content(traits, message, at, e);
+    json_array_foreach(calls, i, call) if (!rc && json_is_object(call)) rc = adapt_call(traits, call, at, e);
+    return rc;
+}
+
+/* The reasoning, under whichever name it comes, under the name that the template reads. */
+static int adapt_reasoning(const struct template_traits *traits, json_t *message, struct error *e)
+{
+    static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
+    for (size_t i = 0; traits->reasoning && i < ARRAY_LEN(names); i++) {
+        json_t *text = json_object_get(message, names[i]);
+        if (!json_is_string(text) || json_is_string(json_object_get(message, traits->reasoning)))
+            continue;
+        return json_object_set(message, traits->reasoning, text) ? error_nomem(e, "a message") : 0;
+    }
+    return 0;
+}
+
+static int adapt_message(const struct template_traits *traits, json_t *message, size_t at, struct error *e)
+{
+    const char *role = json_string_value(json_object_get(message, "role"));
+    const char *acts_as = !role                                       ? NULL
+                          : !strcmp(role, "developer")                ? "system"
+                          : !strcmp(role, "tool") && !traits->results ? "user"
+                                                                      : NULL;
+    int         rc;
+    if (acts_as && json_object_set_new(message, "role", json_string(acts_as)))
+        return error_nomem(e, "a message");
+    if ((rc = adapt_calls(traits, message, at, e)) || (rc = adapt_content(traits, message, at, e)) ||
+        (rc = adapt_reasoning(traits, message, e)))
+        return rc;
+    json_t *calls = json_object_get(message, "tool_calls");
+    return json_array_size(calls) && !traits->calls ? write_calls(message, calls, e) : 0;
 }
 
 /* --- system messages --------------------------------------------------------------------------------------------- */
-
-static bool has_role(const json_t *message, const char *role)
-{
-    const char *is = json_string_value(json_object_get(message, "role"));
-    return is && !strcmp(is, role);
-}
 
 /* before and the message's text, an empty line between. */
 static int prepend(json_t *message, const json_t *before, struct error *e)
@@ -220,6 +207,52 @@ static int merge_system(json_t *messages, struct error *e)
     return 0;
 }
 
+/* --- messages of one role in a row ------------------------------------------------------------------------------- */
+
+static bool can_merge(const json_t *a, const json_t *b)
+{
+    const json_t *x = json_object_get(a, "content"), *y = json_object_get(b, "content");
+    bool          user = has_role(a, "user") && has_role(b, "user");
+    bool          assistant = has_role(a, "assistant") && has_role(b, "assistant");
+    return (user || assistant) && !json_object_get(a, "tool_calls") && !json_object_get(b, "tool_calls") &&
+           (json_is_string(x) || json_is_array(x)) && (json_is_string(y) || json_is_array(y));
+}
+
+/* Puts the parts of `before` before those of a message; a string counts as one part. */
+static int prepend_parts(json_t *message, json_t *before, struct error *e)
+{
+    json_t *contents[] = {before, json_object_get(message, "content")}, *all = json_array();
+    int     failed = !all;
+    for (size_t i = 0; i < ARRAY_LEN(contents) && !failed; i++) {
+        if (json_is_array(contents[i]))
+            failed = json_array_extend(all, contents[i]);
+        else
+            failed = json_array_append_new(all, json_pack("{s:s,s:O}", "type", "text", "text", contents[i]));
+    }
+    if (failed)
+        json_decref(all);
+    return failed || json_object_set_new(message, "content", all) ? error_nomem(e, "a message") : 0;
+}
+
+/* A message goes into the one behind it if that has the same role, where the template wants roles to alternate. */
+static int merge_repeats(json_t *messages, struct error *e)
+{
+    for (size_t i = 1; i < json_array_size(messages);) {
+        json_t *before = json_array_get(messages, i - 1), *message = json_array_get(messages, i);
+        json_t *content = json_object_get(before, "content");
+        if (!can_merge(before, message)) {
+            i++;
+            continue;
+        }
+        bool texts = json_is_string(content) && json_is_string(json_object_get(message, "content"));
+        int  rc = texts ? prepend(message, content, e) : prepend_parts(message, content, e);
+        if (rc)
+            return rc;
+        json_array_remove(messages, i - 1);
+    }
+    return 0;
+}
+
 int chat_template_adapt(const struct chat_template *t, json_t *request, struct error *e)
 {
     json_t *messages = json_object_get(request, "messages"), *message;
@@ -234,5 +267,7 @@ int chat_template_adapt(const struct chat_template *t, json_t *request, struct e
         if ((rc = adapt_message(&t->traits, message, i, e)))
             return rc;
     }
-    return t->traits.system ? 0 : merge_system(messages, e);
+    if (!t->traits.system)
+        rc = merge_system(messages, e);
+    return rc || t->traits.repeats ? rc : merge_repeats(messages, e);
 }

@@ -7,13 +7,17 @@
 #include "chat/jinja.h"
 #include "chat/template.h"
 
-/* What a template can read; see template_adapt.c. */
+/* What a template can read; see template_probe.c. */
 struct template_traits {
-    bool system;           /* a system message's text comes out */
-    bool text;             /* content may be a string */
-    bool parts;            /* content may be a list of parts */
-    bool null_content;     /* tool calls come out only where the content is none */
-    bool object_arguments; /* a tool call's arguments should be an object, not a JSON string */
+    bool        system;           /* a system message's text comes out */
+    bool        text;             /* content may be a string */
+    bool        parts;            /* content may be a list of parts */
+    bool        null_content;     /* tool calls come out only where the content is none */
+    bool        object_arguments; /* a tool call's arguments should be an object, not a JSON string */
+    bool        calls;            /* tool calls come out */
+    bool        results;          /* the content of tool messages comes out */
+    bool        repeats;          /* two messages of one role may follow each other */
+    const char *reasoning;        /* the member of an assistant's message that reasoning is read from, or NULL */
 };
 
 struct chat_template {

@@ -291,7 +291,7 @@ static void test_adapt(void **state)
     expect_adapted(objects, "[{\"content\":\"\",\"tool_calls\":[{\"function\":{\"arguments\":\"\"}}]}]",
                    "[{\"content\":\"\",\"tool_calls\":[{\"function\":{\"arguments\":{}}}]}]");
     expect_adapted(objects, "[{\"content\":\"\",\"tool_calls\":[{\"function\":{\"arguments\":\"{\"}}]}]",
-                   "messages[0].tool_calls: the arguments are not valid JSON: string or '}' expected near end of file");
+                   "messages[0].tool_calls: arguments: not valid JSON at line 1, column 1: string or '}' expected near end of file");
     expect_adapted(parts, "[{\"content\":\"a\"}]", "[{\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}]");
     expect_adapted(parts, "[{\"content\":[{\"type\":\"image\"}]}]", "[{\"content\":[{\"type\":\"image\"}]}]");
     expect_adapted(no_system, "[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":\"u\"}]",
