@@ -187,7 +187,7 @@ def expect(files, blobs):
     ids = [t.encode(s) for s in TEXTS]
     plain = [t.encode(s, add_special_tokens=False) for s in TEXTS]
     back = t.backend_tokenizer.decode
-    lists = ids[::4] + random_lists(len(t))
+    lists = ids[::4] + random_lists(t.vocab_size)
     return {"ids": ids, "plain": plain, "decode": [[x, back(x, skip_special_tokens=False), back(x, skip_special_tokens=True)] for x in lists]}
 
 

@@ -77,7 +77,8 @@ static int check_options(const struct mlxcel_options *o, struct error *e)
     if (!err)
         err = check_range("page_tokens", o->page_tokens, 0, PAGE_TOKENS_MAX, e);
     if (!err && o->page_tokens % KV_TILE)
-        err = error_set(e, ERR_INVALID, "page_tokens", "page_tokens is %d, a multiple of %d is needed", o->page_tokens, KV_TILE);
+        err = error_set(e, ERR_INVALID, "page_tokens", "page_tokens is %d, a multiple of %d is needed", o->page_tokens,
+                        KV_TILE);
     return err;
 }
 
@@ -87,8 +88,8 @@ static int open_backend(struct mlxcel *m, const struct mlxcel_options *o, struct
     if (o->cpu_level) {
         c.level = cpu_level_from_name(o->cpu_level);
         if (c.level < 0)
-            return error_set(e, ERR_INVALID, "cpu-level", "unknown CPU level \"%s\"; known: scalar, avx2, avx512, avx512vnni",
-                             o->cpu_level);
+            return error_set(e, ERR_INVALID, "cpu-level",
+                             "unknown CPU level \"%s\"; known: scalar, avx2, avx512, avx512vnni", o->cpu_level);
     }
     return cpu_backend_new(&m->backend, &c, e);
 }
@@ -142,8 +143,8 @@ static int open_text(struct mlxcel *m, const struct mlxcel_options *o, struct er
         return err;
     if (tokenizer_size(m->tokenizer) > m->model->desc.n_vocab)
         return error_set(e, ERR_MISFIT, "vocab_size",
-                         "tokenizer.json: its greatest id is %d, but the model's vocabulary has %d rows (vocab_size of "
-                         "config.json); the two files are not of one model",
+                         "the tokenizer's greatest id is %d, but the model's vocabulary has %d rows (vocab_size of "
+                         "config.json); they are not of one model",
                          tokenizer_size(m->tokenizer) - 1, m->model->desc.n_vocab);
     struct chat_template_choice choice = {.name = o->chat_template, .file = o->chat_template_file};
     bool                        chosen = choice.name || choice.file;
@@ -162,8 +163,8 @@ static int open_engine(struct mlxcel *m, const struct mlxcel_options *o, struct 
                                .n_eos = m->eos.n};
     g.context = o->context ? o->context / g.parallel : (int)MIN(model_context, (int64_t)CONTEXT_DEFAULT);
     if (g.context < 1)
-        return error_set(e, ERR_INVALID, "context", "a context of %d tokens leaves none for each of %d sequences", o->context,
-                         g.parallel);
+        return error_set(e, ERR_INVALID, "context", "a context of %d tokens leaves none for each of %d sequences",
+                         o->context, g.parallel);
     if (g.context > model_context)
         log_warning(&m->log, "a context of %d tokens is more than the %lld that the model was made for", g.context,
                     (long long)model_context);

@@ -17,7 +17,7 @@
 
 #define PATTERN_MAX ((size_t)1 << 20)
 #define TEXT_MAX ((size_t)128 << 20)
-#define INFILL 5 /* tokens that CodeLlama adds */
+#define INFILL 4 /* tokens that CodeLlama adds */
 
 #define SPACE "\xe2\x96\x81" /* U+2581, which SentencePiece writes for a space */
 
@@ -280,7 +280,7 @@ static int generic(struct source *s)
 
 static int llama(struct source *s, bool code)
 {
-    static const char *const infill[INFILL] = {SPACE "<PRE>", SPACE "<MID>", SPACE "<SUF>", SPACE "<EOT>", "<FILL_ME>"};
+    static const char *const infill[INFILL] = {SPACE "<PRE>", SPACE "<MID>", SPACE "<SUF>", SPACE "<EOT>"};
     struct draft            *d = s->d;
     bool                     prefix = draft_flag(d, "add_prefix_space", true);
     bool                     first = code || !draft_flag(d, "legacy", false);
@@ -290,7 +290,8 @@ static int llama(struct source *s, bool code)
     d->named[NAMED_BOS] = STR("<s>");
     d->named[NAMED_EOS] = STR("</s>");
     for (size_t i = 0; code && i < INFILL; i++)
-        s->extra[s->n_extra++] = (struct draft_token){.content = str_of(infill[i]), .special = true, .id = -1};
+        if (vocab_find(s->vocab, str_of(infill[i])) >= 0)
+            s->extra[s->n_extra++] = (struct draft_token){.content = str_of(infill[i]), .special = true, .id = -1};
     s->add_bos = code;
     return put_bpe(s, true, code, true, false);
 }

@@ -27,10 +27,10 @@
 #define SPLIT_KIMI                                                                                                     \
     "[\\p{Han}]+|" SPLIT_CASED("[" SPLIT_UPPER "&&[^\\p{Han}]]", "[" SPLIT_LOWER "&&[^\\p{Han}]]",                     \
                                SPLIT_CONTRACTION "?") "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPLIT_TAIL
+/* Without two of its possessive signs: `$` is the end of a line and {1,3}+ repeats in the dialect of tokenizer.json. */
 #define SPLIT_CL100K                                                                                                   \
-    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}| "                                              \
-    "?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+|\\s++\\z|\\s*[\\r\\n]"                                                            \
-    "|\\s+(?!\\S)|\\s"
+    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}"                                                \
+    "| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+|\\s++\\z|\\s*[\\r\\n]|\\s+(?!\\S)|\\s"
 #define SPLIT_R50K "'(?:[sdmt]|ll|ve|re)| ?\\p{L}++| ?\\p{N}++| ?[^\\s\\p{L}\\p{N}]++|\\s++\\z|\\s+(?!\\S)|\\s"
 
 #endif

@@ -1,4 +1,5 @@
-/* Tokenizers: text to ids and back, after a checkpoint's tokenizer.json (the format of Hugging Face's `tokenizers`).
+/* Tokenizers: text to ids and back, after a checkpoint's tokenizer.json (the format of Hugging Face's `tokenizers`), or
+ * what transformers makes of its other files where there is none (sources.h).
  *
  * The file is followed component by component (normalizer, pre-tokenizer, model, post-processor, decoder); no family is
  * known by name. A component that is not built is refused at load by its name. A tokenizer never changes after its
@@ -24,8 +25,8 @@ void ids_deinit(struct ids *ids);
 
 struct tokenizer;
 
-/* Reads tokenizer.json (needed) and tokenizer_config.json and special_tokens_map.json (optional) of directory dir; no
- * config.json, no weights. Errors: ERR_NOT_FOUND, ERR_IO, ERR_FORMAT (malformed), ERR_UNSUPPORTED (a component that is
+/* Reads tokenizer.json, else the first of the files that sources.c lists, and the files that name special tokens, of
+ * directory dir; no weights. Errors: ERR_NOT_FOUND, ERR_IO, ERR_FORMAT (malformed), ERR_UNSUPPORTED (a component that is
  * not built, by name), ERR_LIMIT, ERR_NOMEM. Memory and time are bounded by the files' sizes. */
 int  tokenizer_load(struct tokenizer **out, const char *dir, const struct log *log, struct error *e);
 void tokenizer_free(struct tokenizer *t); /* NULL is fine */
