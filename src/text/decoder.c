@@ -1,5 +1,5 @@
-/* Loading of the decoders ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace and Sequence of these. See
- * decoder.h. */
+/* Loading of the decoders ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace, WordPiece, BPEDecoder and Sequence
+ * of these. See decoder.h. */
 #include "text/decoder.h"
 
 #include <jansson.h>
@@ -46,6 +46,25 @@ static int load_metaspace(struct component *c, const json_t *o, struct decoder_s
     return s->text.n ? 0 : component_malformed(c, "has an empty \"replacement\"");
 }
 
+static int load_wordpiece(struct component *c, const json_t *o, struct decoder_step *s)
+{
+    int status = field_text(c, o, "prefix", &s->find);
+    s->cleanup = true;
+    return status ? status : field_bool(c, o, "cleanup", &s->cleanup);
+}
+
+static int load_bpe(struct component *c, const json_t *o, struct decoder_step *s)
+{
+    int status = field_text(c, o, "suffix", &s->find);
+    return status || s->find.n ? status : component_malformed(c, "has an empty \"suffix\"");
+}
+
+/* Whether a step can take one string that comes in parts. */
+static bool takes_parts(enum decoder_kind kind)
+{
+    return kind != DECODE_BYTE_LEVEL && kind != DECODE_BYTE_FALLBACK && kind != DECODE_WORD_PIECE;
+}
+
 static int load_step(struct component *c, const char *type, const json_t *o, void *ctx)
 {
     static const struct {
@@ -53,9 +72,14 @@ static int load_step(struct component *c, const char *type, const json_t *o, voi
         enum decoder_kind kind;
         int (*load)(struct component *c, const json_t *o, struct decoder_step *s);
     } kinds[] = {
-        {"ByteLevel", DECODE_BYTE_LEVEL, NULL},       {"Replace", DECODE_REPLACE, load_replace},
-        {"ByteFallback", DECODE_BYTE_FALLBACK, NULL}, {"Fuse", DECODE_FUSE, NULL},
-        {"Strip", DECODE_STRIP, load_strip},          {"Metaspace", DECODE_METASPACE, load_metaspace},
+        {"ByteLevel", DECODE_BYTE_LEVEL, NULL},
+        {"Replace", DECODE_REPLACE, load_replace},
+        {"ByteFallback", DECODE_BYTE_FALLBACK, NULL},
+        {"Fuse", DECODE_FUSE, NULL},
+        {"Strip", DECODE_STRIP, load_strip},
+        {"Metaspace", DECODE_METASPACE, load_metaspace},
+        {"WordPiece", DECODE_WORD_PIECE, load_wordpiece},
+        {"BPEDecoder", DECODE_BPE, load_bpe},
     };
     struct decoder *d = ctx;
     size_t          i = 0;
@@ -71,8 +95,8 @@ static int load_step(struct component *c, const char *type, const json_t *o, voi
         joined = before->joined || before->kind == DECODE_BYTE_LEVEL || before->kind == DECODE_FUSE;
     }
     /* These look at whole tokens, which no longer exist then; no published file has them there. */
-    if (joined && kinds[i].kind != DECODE_STRIP && kinds[i].kind != DECODE_FUSE)
-        return component_unsupported(c, "Sequence with another decoder than Strip after ByteLevel or Fuse");
+    if (joined && !takes_parts(kinds[i].kind))
+        return component_unsupported(c, "Sequence with ByteLevel, ByteFallback or WordPiece after ByteLevel or Fuse");
     d->v[d->n] = (struct decoder_step){.kind = kinds[i].kind, .joined = joined};
     d->n++;
     return kinds[i].load ? kinds[i].load(c, o, &d->v[d->n - 1]) : 0;

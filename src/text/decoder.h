@@ -15,7 +15,10 @@ enum decoder_kind {
     DECODE_BYTE_FALLBACK, /* runs of "<0xHH>" */
     DECODE_FUSE,          /* joins */
     DECODE_STRIP,         /* up to `start` leading and `stop` trailing copies of `text` off each string */
-    DECODE_METASPACE,     /* `text` by a space; at the beginning of the first token by nothing if `prefix` */
+    DECODE_METASPACE,     /* `text` by a space; in the first string by nothing if `prefix` */
+    DECODE_WORD_PIECE, /* a space before each string but the first and those that begin with `find`, which loses that;
+                             if `cleanup`, no space before marks and the like */
+    DECODE_BPE         /* `find`, the end of a word, by a space; in the last string by nothing */
 };
 
 struct decoder_step {
@@ -23,7 +26,7 @@ struct decoder_step {
     bool              joined; /* its input is one string that comes in parts */
     struct str        find, text;
     size_t            start, stop;
-    bool              prefix;
+    bool              prefix, cleanup;
 };
 
 struct decoder {

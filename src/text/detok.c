@@ -12,14 +12,18 @@ static void step_push(struct detok *d, size_t i, struct str s, struct buf *out);
 void detok_init(struct detok *d, const struct tokenizer *t, bool skip_special)
 {
     *d = (struct detok){.t = t, .skip_special = skip_special};
-    for (size_t i = 0; i < DETOK_STEPS_MAX; i++)
+    for (size_t i = 0; i < DETOK_STEPS_MAX; i++) {
         buf_init(&d->steps[i].held, SIZE_MAX - 1);
+        buf_init(&d->steps[i].more, SIZE_MAX - 1);
+    }
 }
 
 void detok_deinit(struct detok *d)
 {
-    for (size_t i = 0; i < DETOK_STEPS_MAX; i++)
+    for (size_t i = 0; i < DETOK_STEPS_MAX; i++) {
         buf_deinit(&d->steps[i].held);
+        buf_deinit(&d->steps[i].more);
+    }
 }
 
 /* --- bytes to characters ---------------------------------------------------------------------------------------- */
@@ -98,9 +102,8 @@ static void push_byte(struct detok *d, size_t i, char byte, struct buf *out)
 
 /* --- the other steps -------------------------------------------------------------------------------------------- */
 
-static void replace(const struct decoder_step *s, struct str in, struct str with, struct buf *to)
+static void replace(struct str in, struct str find, struct str with, struct buf *to)
 {
-    struct str  find = s->kind == DECODE_METASPACE ? s->text : s->find;
     const char *end = in.p + in.n, *hit;
     while ((hit = memmem(in.p, (size_t)(end - in.p), find.p, find.n)) != NULL) {
         buf_put(to, in.p, (size_t)(hit - in.p));
@@ -108,6 +111,106 @@ static void replace(const struct decoder_step *s, struct str in, struct str with
         in.p = hit + find.n;
     }
     buf_put(to, in.p, (size_t)(end - in.p));
+}
+
+/* What a step that replaces something looks for, and what it puts there; `edge`: the string is the first (Metaspace) or
+ * the last (BPEDecoder). */
+static struct str find_of(const struct decoder_step *s)
+{
+    return s->kind == DECODE_METASPACE ? s->text : s->find;
+}
+
+static struct str with_of(const struct decoder_step *s, bool edge)
+{
+    if (s->kind == DECODE_REPLACE)
+        return s->text;
+    return edge && (s->kind == DECODE_BPE || s->prefix) ? STR("") : STR(" ");
+}
+
+/* Length of the longest end of s that `find` may continue. */
+static size_t unfinished(struct str s, struct str find)
+{
+    size_t n = MIN(find.n - 1, s.n);
+    while (n && memcmp(s.p + s.n - n, find.p, n) != 0)
+        n--;
+    return n;
+}
+
+/* A string that is replaced in on its own: out of `held`, into which it is written. */
+static void replace_whole(struct detok *d, size_t i, struct str s, bool edge, struct buf *out)
+{
+    const struct decoder_step *step = &d->t->decoder.v[i];
+    struct buf                *held = &d->steps[i].held;
+    buf_clear(held);
+    replace(s, find_of(step), with_of(step, edge), held);
+    step_push(d, i + 1, buf_str(held), out);
+    buf_clear(held);
+}
+
+/* A part of the one string that there is. */
+static void replace_part(struct detok *d, size_t i, struct str s, struct buf *out)
+{
+    const struct decoder_step *step = &d->t->decoder.v[i];
+    struct buf                *held = &d->steps[i].held;
+    struct str                 find = find_of(step), with = with_of(step, true);
+    const char                *hit;
+    buf_put(held, s.p, s.n);
+    while (held->n && (hit = memmem(held->p, held->n, find.p, find.n)) != NULL) {
+        step_push(d, i + 1, (struct str){held->p, (size_t)(hit - held->p)}, out);
+        step_push(d, i + 1, with, out);
+        drop(held, (size_t)(hit - held->p) + find.n);
+    }
+    size_t pass = held->n - unfinished(buf_str(held), find);
+    step_push(d, i + 1, (struct str){buf_cstr(held), pass}, out);
+    drop(held, pass);
+}
+
+/* A string that waited for the next one has come to be the last, or has not. */
+static void pass_word(struct detok *d, size_t i, bool last, struct buf *out)
+{
+    const struct decoder_step *step = &d->t->decoder.v[i];
+    struct detok_step         *state = &d->steps[i];
+    if (!state->held.n)
+        return;
+    buf_clear(&state->more);
+    replace(buf_str(&state->held), step->find, with_of(step, last), &state->more);
+    buf_clear(&state->held);
+    step_push(d, i + 1, buf_str(&state->more), out);
+}
+
+/* The end of a word is a space if another string follows, so from there on the string waits for it. Where the next step
+ * needs the string whole, all of it does. */
+static void push_word(struct detok *d, size_t i, struct str s, struct buf *out)
+{
+    const struct decoder_step *step = &d->t->decoder.v[i];
+    pass_word(d, i, false, out);
+    const char *hit = memmem(s.p, s.n, step->find.p, step->find.n);
+    size_t      pass = !hit ? s.n : i + 1 == d->t->decoder.n ? (size_t)(hit - s.p) : 0;
+    if (!hit || pass)
+        step_push(d, i + 1, (struct str){s.p, pass}, out);
+    buf_put(&d->steps[i].held, s.p + pass, s.n - pass);
+}
+
+/* The space before a word's first token, and what is tidied up in it: in this order, each everywhere in the string. */
+static void put_wordpiece(const struct decoder_step *step, struct str s, bool first, struct buf *a, struct buf *b)
+{
+    static const char *const tidy[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+                                          {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+                                          {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+    bool                     inside = !first && s.n >= step->find.n && memcmp(s.p, step->find.p, step->find.n) == 0;
+    buf_clear(a);
+    if (!first && !inside)
+        buf_putc(a, ' ');
+    if (inside)
+        s = (struct str){s.p + step->find.n, s.n - step->find.n};
+    buf_put(a, s.p, s.n);
+    for (size_t i = 0; step->cleanup && i < ARRAY_LEN(tidy); i++) {
+        struct buf t = *a;
+        buf_clear(b);
+        replace(buf_str(a), str_of(tidy[i][0]), str_of(tidy[i][1]), b);
+        *a = *b;
+        *b = t;
+    }
 }
 
 static bool starts(struct str s, struct str with)
@@ -190,13 +293,23 @@ static void step_push(struct detok *d, size_t i, struct str s, struct buf *out)
         strip(d, i, s, out);
         break;
     case DECODE_REPLACE:
-    case DECODE_METASPACE: {
-        bool first = step->kind == DECODE_METASPACE && step->prefix && !state->started;
-        buf_clear(&state->held);
-        replace(step, s, first ? STR("") : step->kind == DECODE_METASPACE ? STR(" ") : step->text, &state->held);
-        step_push(d, i + 1, buf_str(&state->held), out);
+    case DECODE_METASPACE:
+        if (step->joined)
+            replace_part(d, i, s, out);
+        else
+            replace_whole(d, i, s, !state->started, out);
         break;
-    }
+    case DECODE_BPE:
+        if (step->joined)
+            replace_part(d, i, s, out);
+        else
+            push_word(d, i, s, out);
+        break;
+    case DECODE_WORD_PIECE:
+        put_wordpiece(step, s, !state->started, &state->held, &state->more);
+        step_push(d, i + 1, buf_str(&state->held), out);
+        buf_clear(&state->held);
+        break;
     }
     state->started = true;
 }
@@ -205,7 +318,7 @@ static int status(const struct detok *d, const struct buf *out)
 {
     bool failed = out->failed;
     for (size_t i = 0; i < DETOK_STEPS_MAX; i++)
-        failed |= d->steps[i].held.failed;
+        failed |= d->steps[i].held.failed || d->steps[i].more.failed;
     return failed ? ERR_NOMEM : 0;
 }
 
@@ -221,14 +334,19 @@ int detok_push(struct detok *d, int32_t id, struct buf *out)
 int detok_finish(struct detok *d, struct buf *out)
 {
     for (size_t i = 0; i < d->t->decoder.n; i++) {
-        if (d->t->decoder.v[i].kind == DECODE_BYTE_LEVEL)
+        const struct decoder_step *step = &d->t->decoder.v[i];
+        if (step->kind == DECODE_BYTE_LEVEL)
             pass_bytes(d, i, true, out);
-        if (d->t->decoder.v[i].kind == DECODE_BYTE_FALLBACK)
+        else if (step->kind == DECODE_BYTE_FALLBACK)
             pass_run(d, i, out);
+        else if (step->kind == DECODE_BPE && !step->joined)
+            pass_word(d, i, true, out);
+        else if (step->joined && step->kind != DECODE_STRIP) /* what a Strip still holds is stripped */
+            step_push(d, i + 1, buf_str(&d->steps[i].held), out);
     }
     int result = status(d, out);
     for (size_t i = 0; i < DETOK_STEPS_MAX; i++) {
-        buf_clear(&d->steps[i].held); /* what a Strip still holds is stripped */
+        buf_clear(&d->steps[i].held);
         d->steps[i].count = 0;
         d->steps[i].started = d->steps[i].broken = false;
     }
@@ -260,10 +378,19 @@ int tokenizer_token_bytes(const struct tokenizer *t, int32_t id, struct buf *out
         const struct decoder_step *step = &t->decoder.v[i];
         char                       byte = (char)hex_token(buf_str(&a));
         buf_clear(&b);
+        if (step->kind == DECODE_WORD_PIECE) {
+            struct buf word;
+            buf_init(&word, SIZE_MAX - 1);
+            buf_put(&word, a.p, a.n);
+            put_wordpiece(step, buf_str(&word), false, &a, &b);
+            a.failed |= word.failed;
+            buf_deinit(&word);
+            continue;
+        }
         if (step->kind == DECODE_BYTE_LEVEL)
             bytelevel_read(buf_str(&a), &b);
-        else if (step->kind == DECODE_REPLACE || step->kind == DECODE_METASPACE)
-            replace(step, buf_str(&a), step->kind == DECODE_METASPACE ? STR(" ") : step->text, &b);
+        else if (step->kind == DECODE_REPLACE || step->kind == DECODE_METASPACE || step->kind == DECODE_BPE)
+            replace(buf_str(&a), find_of(step), with_of(step, false), &b);
         else if (step->kind == DECODE_BYTE_FALLBACK && hex_token(buf_str(&a)) >= 0)
             buf_put(&b, &byte, 1);
         else

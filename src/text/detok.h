@@ -4,7 +4,8 @@
  * (which is made from them). What is appended is always whole characters, and always all of what is certain: the text so
  * far is the longest beginning, in whole characters, that all texts of longer lists share, the list itself included.
  * So what is held back is an unfinished UTF-8 sequence, a run of byte tokens ("<0xE2>") that is text as yet (one broken
- * byte makes U+FFFD of all its bytes), and trailing characters that a decoder strips at the end. (With such a decoder
+ * byte makes U+FFFD of all its bytes), the end of a word that is a space only if another token follows, and trailing
+ * characters that a decoder strips at the end. (With such a decoder
  * they also wait for the end of a run of byte tokens behind them, which is longer than needed; no published file has one.)
  */
 #ifndef MLXCEL_TEXT_DETOK_H
@@ -20,6 +21,7 @@ struct detok_step {
     bool       started; /* something passed */
     bool       broken;  /* a run of byte tokens that cannot become text */
     struct buf held;    /* what waits */
+    struct buf more;    /* to work in */
 };
 
 struct detok {
