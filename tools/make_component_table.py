@@ -9,6 +9,8 @@ the library itself (0.23.3), by giving it every character:
   mark         what StripAccents drops
   punctuation  what Punctuation and BertPreTokenizer cut out
   number       what Digits cuts out
+  word_more    what Whitespace, and single_word of added tokens, count as part of a word, and \\w of a pattern does not
+  word_less    the other way round
   lower        what Lowercase makes of a character
 
 The classes of grapheme clusters come from the package regex 2026.11.19, for the characters of Unicode 16 (unicodedata2
@@ -19,7 +21,7 @@ The classes of grapheme clusters come from the package regex 2026.11.19, for the
 """
 import regex
 import unicodedata2
-from tokenizers import normalizers, pre_tokenizers
+from tokenizers import Regex, normalizers, pre_tokenizers
 
 CHARS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
@@ -46,6 +48,14 @@ def dropped(normalizer):
 
 def cut_out(pre_tokenizer):
     return {c: 0 for c in CHARS if len(pre_tokenizer.pre_tokenize_str("a" + chr(c) + "a")) == 3}
+
+
+def words():
+    split = pre_tokenizers.Split(Regex("\\w"), "isolated")
+    pattern = {c for c in CHARS if len(split.pre_tokenize_str("-" + chr(c) + "-")) == 3}
+    whitespace = pre_tokenizers.Whitespace()
+    own = {c for c in CHARS if len(whitespace.pre_tokenize_str("a" + chr(c) + "a")) == 1}
+    return {"word_more": dict.fromkeys(own - pattern, 0), "word_less": dict.fromkeys(pattern - own, 0)}
 
 
 def lower():
@@ -98,7 +108,7 @@ def main():
     sets = {
         "control": dropped(bert(clean_text=True)), "accent": dropped(bert(strip_accents=True)),
         "mark": dropped(normalizers.StripAccents()), "punctuation": cut_out(pre_tokenizers.Punctuation()),
-        "number": cut_out(pre_tokenizers.Digits(individual_digits=True)),
+        "number": cut_out(pre_tokenizers.Digits(individual_digits=True)), **words(),
     }
     assert sets["punctuation"] == cut_out(pre_tokenizers.Sequence([pre_tokenizers.BertPreTokenizer()]))
     for name, values in sets.items():

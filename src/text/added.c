@@ -7,6 +7,7 @@
 #include "base/num.h"
 #include "base/utf8.h"
 #include "base/vec.h"
+#include "text/component_char.h"
 #include "text/unicode.h"
 
 void added_deinit(struct added *a)
@@ -44,7 +45,8 @@ static bool index_finder(struct added_finder *f, const struct added *a, bool nor
     if (!f->sorted)
         return false;
     for (size_t i = 0; i < a->n; i++)
-        if (a->v[i].id >= 0 && a->v[i].normalized == normalized && a->v[i].spelling.n)
+        if (a->v[i].id >= 0 && a->of_id[a->v[i].id] == (int32_t)i && a->v[i].normalized == normalized &&
+            a->v[i].spelling.n)
             f->sorted[f->n++] = &a->v[i];
     qsort(f->sorted, f->n, sizeof(struct added_token *), by_spelling);
     for (size_t b = 0, i = 0; b <= 256; b++) {
@@ -104,11 +106,17 @@ const struct added_token *added_at(const struct added_finder *f, const char *p, 
 
 /* --- the walk --------------------------------------------------------------------------------------------------- */
 
-/* Class of the character before or after a place, 0-based flags of unicode.h; 0 at the text's ends. */
-static uint8_t class_after(struct str t, size_t at)
+/* Of the character at a place; false at the text's end. */
+static bool is_space(struct str t, size_t at)
 {
     uint32_t cp;
-    return at < t.n && utf8_decode(t.p + at, t.n - at, &cp) > 0 ? unicode_class(cp) & ~UNICODE_CATEGORY : 0;
+    return at < t.n && utf8_decode(t.p + at, t.n - at, &cp) > 0 && unicode_class(cp) & UNICODE_SPACE;
+}
+
+static bool is_word(struct str t, size_t at)
+{
+    uint32_t cp;
+    return at < t.n && utf8_decode(t.p + at, t.n - at, &cp) > 0 && component_word(cp);
 }
 
 static size_t previous(struct str t, size_t at)
@@ -139,19 +147,19 @@ static bool accepts(const struct added_walk *w, const struct added_token *t, siz
         return false;
     if (!t->single_word)
         return true;
-    bool word_before = start > 0 && (class_after(w->text, previous(w->text, start)) & UNICODE_WORD);
-    return !word_before && !(class_after(w->text, end) & UNICODE_WORD);
+    bool word_before = start > 0 && is_word(w->text, previous(w->text, start));
+    return !word_before && !is_word(w->text, end);
 }
 
 /* Widens a match over the white space that the token swallows, to the left not beyond what was given out. A token that
  * widens to the left gives up what was given out already, which may leave nothing of it. */
 static void widen(const struct added_walk *w, const struct added_token *t, size_t *start, size_t *end)
 {
-    while (t->lstrip && *start > w->done && (class_after(w->text, previous(w->text, *start)) & UNICODE_SPACE))
+    while (t->lstrip && *start > w->done && is_space(w->text, previous(w->text, *start)))
         *start = previous(w->text, *start);
     if (t->lstrip)
         *start = MAX(*start, w->done);
-    while (t->rstrip && (class_after(w->text, *end) & UNICODE_SPACE)) {
+    while (t->rstrip && is_space(w->text, *end)) {
         uint32_t cp;
         *end += (size_t)utf8_decode(w->text.p + *end, w->text.n - *end, &cp);
     }

@@ -13,7 +13,8 @@
 
 struct added_token {
     struct str content;        /* as in the file */
-    struct str spelling;       /* what is looked for and decoded: normalized if the token is */
+    struct str spelling;       /* what is looked for: normalized if the token is */
+    struct str decoded;        /* what it is in decoded text, nearly always the spelling */
     int32_t    id;             /* -1: another entry of the same content stands for this one */
     int32_t    file_id;        /* the id that the file names */
     bool       single_word;    /* not beside a word character */

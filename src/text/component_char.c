@@ -3,6 +3,7 @@
 
 #include "base/num.h"
 #include "base/utf8.h"
+#include "text/unicode.h"
 
 enum grapheme_class {
     GRAPHEME_ANY,
@@ -41,11 +42,10 @@ const struct char_range *component_ranges(enum component_set set, size_t *n)
     static const struct {
         const struct char_range *v;
         size_t                   n;
-    } sets[COMPONENT_SET_COUNT] = {{control, ARRAY_LEN(control)},
-                                   {accent, ARRAY_LEN(accent)},
-                                   {mark, ARRAY_LEN(mark)},
-                                   {punctuation, ARRAY_LEN(punctuation)},
-                                   {number, ARRAY_LEN(number)}};
+    } sets[COMPONENT_SET_COUNT] = {{control, ARRAY_LEN(control)},    {accent, ARRAY_LEN(accent)},
+                                   {mark, ARRAY_LEN(mark)},          {punctuation, ARRAY_LEN(punctuation)},
+                                   {number, ARRAY_LEN(number)},      {word_more, ARRAY_LEN(word_more)},
+                                   {word_less, ARRAY_LEN(word_less)}};
     *n = sets[set].n;
     return sets[set].v;
 }
@@ -64,6 +64,12 @@ bool component_has(enum component_set set, uint32_t cp)
             return true;
     }
     return false;
+}
+
+bool component_word(uint32_t cp)
+{
+    return unicode_class(cp) & UNICODE_WORD ? !component_has(COMPONENT_WORD_LESS, cp)
+                                            : component_has(COMPONENT_WORD_MORE, cp);
 }
 
 uint32_t component_lower(uint32_t cp)

@@ -18,11 +18,16 @@ enum component_set {
     COMPONENT_MARK,        /* what StripAccents drops */
     COMPONENT_PUNCTUATION, /* of Punctuation and BertPreTokenizer */
     COMPONENT_NUMBER,      /* of Digits */
+    COMPONENT_WORD_MORE,   /* what Whitespace and single_word count as part of a word and \w of a pattern does not */
+    COMPONENT_WORD_LESS,   /* the other way round */
     COMPONENT_SET_COUNT
 };
 bool component_has(enum component_set set, uint32_t cp);
 /* The ranges of a set, ascending. */
 const struct char_range *component_ranges(enum component_set set, size_t *n);
+
+/* Whether Whitespace and single_word count a character as part of a word. */
+bool component_word(uint32_t cp);
 
 /* The lower case of a character that has one character as such; U+0130 is left to the caller. */
 uint32_t component_lower(uint32_t cp);

@@ -1,6 +1,6 @@
 /* The post-processors TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel (which concerns offsets only)
  * and Sequence of these. Of a template only the form for a single text counts; it must hold that text once. In a
- * sequence each step works on what the one before made, so later ones stand outside. */
+ * sequence only one may add tokens: what the reference makes of two has no use. */
 #include "text/postproc.h"
 
 #include <jansson.h>
@@ -88,6 +88,8 @@ static int load_step(struct component *c, const char *type, const json_t *o, voi
         status = load_bert(c, o, &before, &after);
     else if (strcmp(type, "ByteLevel") != 0)
         status = component_unsupported(c, type);
+    if (!status && before.n + after.n && p->before.n + p->after.n)
+        status = component_unsupported(c, "Sequence of two processors that add tokens");
     if (!status && (!append(&before, &p->before) || !append(&p->after, &after)))
         status = error_nomem(c->e, "a tokenizer");
     struct ids inner = p->before;

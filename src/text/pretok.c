@@ -1,9 +1,10 @@
 /* The pre-tokenizers ByteLevel, Split, Digits, Metaspace, Punctuation, Whitespace, WhitespaceSplit, BertPreTokenizer,
- * CharDelimiterSplit and Sequence of these, as a list of four kinds of steps: most are a Split with a fixed pattern.
- */
+ * CharDelimiterSplit, FixedLength and Sequence of these, as a list of four kinds of steps: most are a Split with a fixed
+ * pattern. */
 #include "text/pretok.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/num.h"
@@ -12,6 +13,8 @@
 #include "text/component_char.h"
 
 #define GPT2_PATTERN "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+
+#define FIXED_LENGTH_MAX 65535 /* of a quantifier */
 
 enum kind {
     SPLIT,
@@ -56,16 +59,41 @@ static int add_split(struct pretok *p, struct component *c, const char *pattern,
     return finder_regex(&s->find, c, str_of(pattern));
 }
 
-/* At the characters of a set, written as a class. */
+/* Writes the characters of a set as what stands in a class. */
+static void put_ranges(struct buf *pattern, enum component_set set)
+{
+    size_t                   n;
+    const struct char_range *v = component_ranges(set, &n);
+    for (size_t i = 0; i < n; i++)
+        buf_printf(pattern, "\\x{%x}-\\x{%x}", v[i].lo, v[i].hi);
+}
+
+/* Words, and runs of what is neither word nor white space. */
+static int load_whitespace(struct pretok *p, struct component *c)
+{
+    struct buf pattern;
+    int        status;
+    buf_init(&pattern, SIZE_MAX - 1);
+    for (int other = 0; other < 2; other++) {
+        buf_puts(&pattern, other ? "|[^\\s[\\w&&[^" : "[[\\w&&[^");
+        put_ranges(&pattern, COMPONENT_WORD_LESS);
+        buf_puts(&pattern, "]]");
+        put_ranges(&pattern, COMPONENT_WORD_MORE);
+        buf_puts(&pattern, "]+");
+    }
+    status = pattern.failed ? error_nomem(c->e, "a tokenizer") : add_split(p, c, buf_cstr(&pattern), REMOVED, true);
+    buf_deinit(&pattern);
+    return status;
+}
+
+/* At the characters of a set. */
 static int add_split_set(struct pretok *p, struct component *c, enum component_set set, enum behavior behavior)
 {
     struct buf pattern;
-    size_t     n;
     int        status;
     buf_init(&pattern, SIZE_MAX - 1);
-    const struct char_range *v = component_ranges(set, &n);
-    for (size_t i = 0; i < n; i++)
-        buf_printf(&pattern, "%s\\x{%x}-\\x{%x}", i ? "" : "[", v[i].lo, v[i].hi);
+    buf_puts(&pattern, "[");
+    put_ranges(&pattern, set);
     buf_puts(&pattern, "]");
     status = pattern.failed ? error_nomem(c->e, "a tokenizer") : add_split(p, c, buf_cstr(&pattern), behavior, false);
     buf_deinit(&pattern);
@@ -145,6 +173,19 @@ static int load_metaspace(struct pretok *p, struct component *c, const json_t *o
     return 0;
 }
 
+static int load_fixed_length(struct pretok *p, struct component *c, const json_t *o)
+{
+    char    pattern[40];
+    int64_t length = 5;
+    int     status = field_int(c, o, "length", &length);
+    if (status)
+        return status;
+    if (length < 1 || length > FIXED_LENGTH_MAX)
+        return component_malformed(c, "has a \"length\" that is not from 1 to 65535");
+    snprintf(pattern, sizeof pattern, "[\\s\\S]{1,%d}", (int)length);
+    return add_split(p, c, pattern, ISOLATED, false);
+}
+
 static int load_step(struct component *c, const char *type, const json_t *o, void *ctx)
 {
     struct pretok *p = ctx;
@@ -157,6 +198,8 @@ static int load_step(struct component *c, const char *type, const json_t *o, voi
         return load_byte_level(p, c, o);
     if (!strcmp(type, "Metaspace"))
         return load_metaspace(p, c, o);
+    if (!strcmp(type, "FixedLength"))
+        return load_fixed_length(p, c, o);
     if (!strcmp(type, "Digits")) {
         status = field_bool(c, o, "individual_digits", &individual);
         return status ? status : add_split_set(p, c, COMPONENT_NUMBER, individual ? ISOLATED : CONTIGUOUS);
@@ -166,7 +209,7 @@ static int load_step(struct component *c, const char *type, const json_t *o, voi
         return status ? status : add_split_set(p, c, COMPONENT_PUNCTUATION, behavior);
     }
     if (!strcmp(type, "Whitespace"))
-        return add_split(p, c, "\\w+|[^\\w\\s]+", REMOVED, true);
+        return load_whitespace(p, c);
     if (!strcmp(type, "WhitespaceSplit"))
         return add_split(p, c, "\\s", REMOVED, false);
     if (!strcmp(type, "BertPreTokenizer")) {

@@ -176,7 +176,7 @@ int32_t tokenizer_find(const struct tokenizer *t, struct str token)
 struct str tokenizer_spelling(const struct tokenizer *t, int64_t id)
 {
     const struct added_token *a = added_of(&t->added, id);
-    return a ? a->spelling : vocab_text(&t->vocab, id);
+    return a ? a->decoded : vocab_text(&t->vocab, id);
 }
 
 struct str tokenizer_token(const struct tokenizer *t, int32_t id)

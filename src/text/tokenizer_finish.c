@@ -3,7 +3,7 @@
 #include "base/num.h"
 #include "text/tokenizer_int.h"
 
-/* The text that is looked for and decoded: normalized if the token is. */
+/* The text that is looked for: normalized if the token is. */
 static int set_spelling(struct tokenizer *t, struct added_token *a, struct error *e)
 {
     struct normalizer_scratch s;
@@ -39,20 +39,24 @@ int tokenizer_add(struct tokenizer *t, const struct added_token *a, struct error
     return added_put(&t->added, &mine) ? 0 : error_nomem(e, "a tokenizer");
 }
 
-/* The reference gives a token the id that its text has in the vocabulary, else the next one after all others, whatever
- * the file says; a file it wrote says the same. Of entries with the same text the last one's flags count. */
+/* The reference gives a token the id that its text has in the vocabulary, else the next one from the vocabulary's size on
+ * (which may be in use where the vocabulary has gaps), whatever the file says; a file it wrote says the same. Of entries
+ * with the same text the last one's flags count; but what one of them made special stays so, and what one of them
+ * normalized is decoded as that. */
 static void resolve_added(struct tokenizer *t, const char *path, const struct log *log)
 {
     int32_t next = (int32_t)t->vocab.count;
     for (size_t i = 0; i < t->added.n; i++) {
         const struct added_token *a = &t->added.v[i];
         struct added_token       *last = &t->added.v[vocab_find(&t->added_index, a->content)];
+        last->special |= a->special;
+        if (!last->decoded.p || !str_eq(a->spelling, a->content))
+            last->decoded = a->spelling;
         if (last->id >= 0)
             continue;
         last->id = vocab_find(&t->vocab, a->content);
         if (last->id < 0)
-            last->id = next;
-        next = MAX(next, last->id + 1);
+            last->id = next++;
         t->size = MAX(t->size, last->id + 1);
         if (a->file_id >= 0 && last->id != a->file_id)
             log_warning(log, "%s: added token '%.*s' has id %d in the file but becomes %d", path,
@@ -60,12 +64,14 @@ static void resolve_added(struct tokenizer *t, const char *path, const struct lo
     }
 }
 
-/* The reference keeps the contents of special tokens and asks whether what it decodes is among them. A token whose
- * spelling differs from its content is not, unless another one looks like that. */
+/* The reference keeps the contents of special tokens and asks whether what it decodes is among them. A token that is
+ * decoded otherwise than its content is not, unless another one looks like that. */
 static void mark_skipped(struct tokenizer *t)
 {
     for (size_t i = 0; i < t->added.n; i++) {
-        int32_t same = vocab_find(&t->added_index, t->added.v[i].spelling);
+        if (t->added.v[i].id < 0)
+            continue;
+        int32_t same = vocab_find(&t->added_index, t->added.v[i].decoded);
         t->added.v[i].skipped = same >= 0 && t->added.v[same].special;
         t->added.respelled |= !str_eq(t->added.v[i].spelling, t->added.v[i].content);
     }
