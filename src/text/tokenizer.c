@@ -1,6 +1,7 @@
 /* A tokenizer's life, its facts, and encoding: the order of the steps. See tokenizer.h. */
 #include "text/tokenizer.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -77,6 +78,51 @@ int tokenizer_load_text(struct tokenizer **out, struct str text, const char *pat
     return status;
 }
 
+/* Reads the file again with another list of added tokens: of members of the same name, the last counts. */
+static int load_again(struct tokenizer **out, struct str file, struct str added, const char *path,
+                      const struct log *log, struct error *e)
+{
+    struct buf text;
+    size_t     n = file.n;
+    while (n && file.p[n - 1] != '}')
+        n--;
+    buf_init(&text, SIZE_MAX - 1);
+    buf_put(&text, file.p, n - 1);
+    buf_puts(&text, ",\"added_tokens\":");
+    buf_put(&text, added.p, added.n);
+    buf_putc(&text, '}');
+    tokenizer_free(*out);
+    *out = NULL;
+    int status = text.failed ? error_nomem(e, "a tokenizer") : tokenizer_load_text(out, buf_str(&text), path, log, e);
+    buf_deinit(&text);
+    return status;
+}
+
+/* tokenizer.json, and what tokenizer_config.json adds. */
+static int load_both(struct tokenizer **out, const char *dir, struct str file, const char *path, const struct log *log,
+                     struct error *e)
+{
+    struct json_t *config = NULL;
+    struct buf     added;
+    int            status = tokenizer_load_text(out, file, path, log, e);
+    buf_init(&added, ARENA_MAX);
+    if (!status)
+        status = tokenizer_read_config(*out, dir, &config, e);
+    if (!status && config)
+        status = tokenizer_missing(*out, config, &added, e);
+    if (!status && added.n)
+        status = load_again(out, file, buf_str(&added), path, log, e);
+    if (!status && added.n)
+        status = tokenizer_read_config(*out, dir, NULL, e);
+    if (status) {
+        tokenizer_free(*out);
+        *out = NULL;
+    }
+    json_decref(config);
+    buf_deinit(&added);
+    return status;
+}
+
 static int load_json(struct tokenizer **out, const char *dir, const struct log *log, struct error *e)
 {
     struct file_map f;
@@ -86,7 +132,7 @@ static int load_json(struct tokenizer **out, const char *dir, const struct log *
         return error_nomem(e, "a tokenizer");
     int status = file_map_open(&f, path, e);
     if (!status) {
-        status = tokenizer_load_text(out, (struct str){f.p, f.n}, path, log, e);
+        status = load_both(out, dir, (struct str){f.p, f.n}, path, log, e);
         file_map_close(&f);
     }
     free(path);
@@ -124,19 +170,21 @@ int tokenizer_load(struct tokenizer **out, const char *dir, const struct log *lo
 {
     struct error mine = {0};
     int          status = load_json(out, dir, log, &mine);
-    if (status == ERR_NOT_FOUND)
+    if (status == ERR_NOT_FOUND) {
         status = load_other(out, dir, log, &mine);
+        if (!status && (status = tokenizer_read_config(*out, dir, NULL, &mine)) != 0) {
+            tokenizer_free(*out);
+            *out = NULL;
+        }
+    }
     if (status) {
         if (e)
             *e = mine;
         return status;
     }
-    if ((status = tokenizer_read_config(*out, dir, e)) != 0) {
-        tokenizer_free(*out);
-        *out = NULL;
-    } else if ((*out)->special[SPECIAL_EOS].p)
+    if ((*out)->special[SPECIAL_EOS].p)
         (*out)->eos = tokenizer_find(*out, (*out)->special[SPECIAL_EOS]);
-    return status;
+    return 0;
 }
 
 void tokenizer_free(struct tokenizer *t)

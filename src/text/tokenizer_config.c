@@ -1,8 +1,8 @@
 /* The texts of the named special tokens, from tokenizer_config.json and, for those that it lacks,
  * special_tokens_map.json.
  *
- * Nothing else of these files concerns the tokenizer: which tokens exist and what is put around a text, tokenizer.json
- * says. */
+ * Else only the tokens that tokenizer.json lacks concern the tokenizer (tokenizer_missing.c); what is put around a text,
+ * tokenizer.json says. */
 #include "base/pyjson.h"
 #include "text/tokenizer_int.h"
 
@@ -32,7 +32,7 @@ static int read_specials(struct tokenizer *t, const json_t *doc, const char *pat
 }
 
 /* A file that is not there is fine. */
-static int read_one(struct tokenizer *t, const char *path, struct error *e)
+static int read_one(struct tokenizer *t, const char *path, json_t **out, struct error *e)
 {
     struct error mine = {0};
     json_t      *doc = NULL;
@@ -43,19 +43,24 @@ static int read_one(struct tokenizer *t, const char *path, struct error *e)
         status = error_set(&mine, ERR_FORMAT, NULL, "%s: not a JSON object", path);
     if (!status)
         status = read_specials(t, doc, path, &mine);
-    json_decref(doc);
+    if (out && !status)
+        *out = doc;
+    else
+        json_decref(doc);
     if (status && e)
         *e = mine;
     return status;
 }
 
-int tokenizer_read_config(struct tokenizer *t, const char *dir, struct error *e)
+int tokenizer_read_config(struct tokenizer *t, const char *dir, json_t **config, struct error *e)
 {
     static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json"};
     int                      status = 0;
+    if (config)
+        *config = NULL;
     for (int i = 0; i < 2 && !status; i++) {
         const char *path = arena_printf(&t->arena, "%s/%s", dir, files[i]);
-        status = path ? read_one(t, path, e) : error_nomem(e, "a tokenizer");
+        status = path ? read_one(t, path, i ? NULL : config, e) : error_nomem(e, "a tokenizer");
     }
     return status;
 }

@@ -49,7 +49,11 @@ int tokenizer_finish(struct tokenizer *t, const char *path, const struct log *lo
 
 /* tokenizer_file.c: reads the content of a tokenizer.json into a new tokenizer; t->special stays. */
 int tokenizer_read_text(struct tokenizer *t, struct str text, const char *path, const struct log *log, struct error *e);
-/* tokenizer_config.c: fills t->special from the files of dir that exist. */
-int tokenizer_read_config(struct tokenizer *t, const char *dir, struct error *e);
+/* tokenizer_config.c: fills t->special from the files of dir that exist. *config, unless NULL: tokenizer_config.json (a
+ * reference of the caller's), or NULL. */
+int tokenizer_read_config(struct tokenizer *t, const char *dir, struct json_t **config, struct error *e);
+/* tokenizer_missing.c: writes a list for "added_tokens" that has t's and those that only the config has; nothing if there
+ * are none. ERR_NOMEM. */
+int tokenizer_missing(const struct tokenizer *t, const struct json_t *config, struct buf *out, struct error *e);
 
 #endif

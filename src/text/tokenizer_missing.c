@@ -1,0 +1,123 @@
+/* Added tokens that tokenizer_config.json has and tokenizer.json lacks, as transformers' AutoTokenizer adds them: a text is
+ * then one token in prompts though tokenizer.json alone would split it. See docs/decisions/0005-tokenizer-config.md for
+ * what is followed and what is not.
+ *
+ * A token is taken if its text is in the vocabulary, so that it keeps its id, or if the id that it would get, the next
+ * free one, is the one that the file names. */
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "base/pyjson.h"
+#include "text/tokenizer_int.h"
+
+struct missing {
+    const struct tokenizer *t;
+    json_t                 *list; /* as tokenizer.json's added_tokens */
+    json_int_t              next; /* the next free id */
+    bool                    failed;
+};
+
+static bool flag(const json_t *o, const char *key, bool otherwise)
+{
+    const json_t *v = json_object_get(o, key);
+    return json_is_boolean(v) ? json_is_true(v) : otherwise;
+}
+
+static bool listed(const struct missing *m, struct str text)
+{
+    size_t  i;
+    json_t *o;
+    json_array_foreach(m->list, i,
+                       o) if (json_string_length(json_object_get(o, "content")) == text.n &&
+                              !memcmp(json_string_value(json_object_get(o, "content")), text.p, text.n)) return true;
+    return false;
+}
+
+static void append(struct missing *m, json_int_t id, struct str text, bool single, bool lstrip, bool rstrip,
+                   bool normalized, bool special)
+{
+    json_t *o = json_pack("{s:I, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", id, "content", text.p, text.n, "single_word",
+                          single, "lstrip", lstrip, "rstrip", rstrip, "normalized", normalized, "special", special);
+    m->failed |= json_array_append_new(m->list, o) != 0;
+}
+
+/* o: a text, or an object with one and flags. id: the one that the file names, -1 if none. special: whatever o says. */
+static void offer(struct missing *m, const json_t *o, json_int_t id, bool special)
+{
+    const json_t *content = json_is_object(o) ? json_object_get(o, "content") : o;
+    struct str    text = {json_string_value(content), json_string_length(content)};
+    if (!json_is_string(content) || !text.n || vocab_find(&m->t->added_index, text) >= 0 || listed(m, text))
+        return;
+    int32_t known = vocab_find(&m->t->vocab, text);
+    if (known < 0 && id != m->next)
+        return;
+    m->next += known < 0;
+    special |= flag(o, "special", false);
+    append(m, known < 0 ? id : known, text, flag(o, "single_word", false), flag(o, "lstrip", false),
+           flag(o, "rstrip", false), flag(o, "normalized", !special), special);
+}
+
+/* added_tokens_decoder: {"ID": {"content", flags}}, in the order of the ids. */
+static void offer_decoder(struct missing *m, const json_t *table)
+{
+    const char *key;
+    json_t     *o;
+    json_object_foreach((json_t *)table, key, o)
+    {
+        const json_t *content = json_object_get(o, "content");
+        struct str    text = {json_string_value(content), json_string_length(content)};
+        if (json_is_string(content) && vocab_find(&m->t->vocab, text) >= 0)
+            offer(m, o, -1, false);
+    }
+    for (bool more = json_object_size(table) > 0; more && !m->failed;) {
+        char name[24];
+        snprintf(name, sizeof name, "%lld", (long long)m->next);
+        json_int_t before = m->next;
+        offer(m, json_object_get(table, name), m->next, false);
+        more = m->next > before;
+    }
+}
+
+/* A list of tokens, or an object whose members are. */
+static void offer_each(struct missing *m, const json_t *tokens)
+{
+    const char *key;
+    json_t     *o;
+    size_t      i;
+    json_object_foreach((json_t *)tokens, key, o) offer(m, o, -1, true);
+    json_array_foreach((json_t *)tokens, i, o) offer(m, o, -1, true);
+}
+
+static void offer_all(struct missing *m, const json_t *config)
+{
+    static const char *const named[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                        "pad_token", "cls_token", "mask_token"};
+    offer_decoder(m, json_object_get(config, "added_tokens_decoder"));
+    for (size_t i = 0; i < ARRAY_LEN(named); i++)
+        offer(m, json_object_get(config, named[i]), -1, true);
+    offer_each(m, json_object_get(config, "extra_special_tokens"));
+    offer_each(m, json_object_get(config, "additional_special_tokens"));
+}
+
+int tokenizer_missing(const struct tokenizer *t, const json_t *config, struct buf *out, struct error *e)
+{
+    struct missing m = {.t = t, .list = json_array(), .next = t->size};
+    char          *text = NULL;
+    m.failed = !m.list;
+    for (size_t i = 0; i < t->added.n && !m.failed; i++) {
+        const struct added_token *a = &t->added.v[i];
+        if (a->id >= 0)
+            append(&m, a->id, a->content, a->single_word, a->lstrip, a->rstrip, a->normalized, a->special);
+    }
+    size_t before = json_array_size(m.list);
+    if (!m.failed)
+        offer_all(&m, config);
+    if (!m.failed && json_array_size(m.list) > before) {
+        text = json_dumps(m.list, JSON_COMPACT);
+        m.failed = !text;
+        buf_puts(out, text ? text : "");
+    }
+    free(text);
+    json_decref(m.list);
+    return m.failed || out->failed ? error_nomem(e, "a tokenizer") : 0;
+}
