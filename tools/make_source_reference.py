@@ -108,6 +108,10 @@ def spm_cases():
     cases["llama old files"] = model("bpe_bytes", dict(tokenizer_class="LlamaTokenizer", add_bos_token=True), **{
         "special_tokens_map.json": {"bos_token": {"content": "<s>", "lstrip": False, "normalized": True, "rstrip": True, "single_word": False}, "pad_token": "<pad>"},
         "added_tokens.json": {"<zz>": 901, "<pad>": 900}})
+    cases["llama, named tokens"] = model("bpe_bytes", dict(tokenizer_class="LlamaTokenizer", legacy=None, extra_special_tokens={"boi_token": "<x>"},
+                                                          additional_special_tokens=["the"]))
+    cases["llama, no further tokens"] = model("bpe_bytes", dict(tokenizer_class="LlamaTokenizer", additional_special_tokens=None))
+    cases["generic, legacy null"] = model("bpe_bytes", dict(tokenizer_class="XTokenizer", legacy=None, extra_special_tokens={}))
     cases["code llama"] = model("bpe_bytes", dict(tokenizer_class="CodeLlamaTokenizer"))
     cases["gemma"] = model("bpe_bytes", dict(tokenizer_class="GemmaTokenizer", add_bos_token=True), **{"config.json": {"model_type": "gemma3"}})
     return cases

@@ -226,13 +226,16 @@ static int read_extra(struct reading *r, const struct draft_token *extra, size_t
 {
     const struct draft *d = r->d;
     const json_t       *list = json_object_get(d->config, "extra_special_tokens");
+    bool                named = json_object_size(list) > 0; /* then the vocabulary file's list goes before the other one */
     int                 status = 0;
     if (!json_is_array(list))
-        list = json_object_get(d->config, "additional_special_tokens");
+        list = named && n_extra ? NULL : json_object_get(d->config, "additional_special_tokens");
     if (!list && !n_extra && !r->decoder)
         list = json_object_get(d->special, "additional_special_tokens");
-    if (list && !json_is_null(list))
-        return json_is_array(list) ? read_list(r, list) : malformed(r, "additional_special_tokens");
+    if (list && !json_is_null(list) && !json_is_array(list))
+        return malformed(r, "additional_special_tokens");
+    if (list)
+        return read_list(r, list);
     for (size_t i = 0; i < n_extra && !status; i++)
         status = add_further(r, extra[i]);
     return status;

@@ -18,11 +18,36 @@ static int put(struct merges *m, struct merge merge, struct error *e)
     return 0;
 }
 
-/* The usable token that is spelled so, -1 if there is none. */
-static int32_t part(const struct vocab *vocab, const struct merges_rule *rule, const char *p, size_t n)
+static bool is_part(const struct merges_rule *rule, int32_t id)
 {
-    int32_t id = vocab_find(vocab, (struct str){p, n});
-    return id >= 0 && (!rule->usable || rule->usable[id]) ? id : -1;
+    return id >= 0 && (!rule->usable || rule->usable[id]);
+}
+
+/* The merges that make the token `made`, some places to cut it at a time. */
+static int cut_token(struct merges *m, const struct vocab *vocab, const struct merges_rule *rule, int32_t made,
+                     struct error *e)
+{
+    struct str text = vocab_text(vocab, made), part[VOCAB_MANY];
+    int32_t    left[VOCAB_MANY], right[VOCAB_MANY];
+    int        status = 0;
+    for (size_t cut = 1; cut < text.n && !status;) {
+        size_t n = 0, kept = 0;
+        for (; cut < text.n && n < VOCAB_MANY; cut++)
+            if (((unsigned char)text.p[cut] & 0xc0) != 0x80)
+                part[n++] = (struct str){text.p, cut};
+        vocab_find_many(vocab, part, n, left);
+        for (size_t i = 0; i < n; i++) {
+            if (!is_part(rule, left[i]))
+                continue;
+            left[kept] = left[i];
+            part[kept++] = (struct str){text.p + part[i].n, text.n - part[i].n};
+        }
+        vocab_find_many(vocab, part, kept, right);
+        for (size_t i = 0; i < kept && !status; i++)
+            if (is_part(rule, right[i]))
+                status = put(m, (struct merge){left[i], right[i], made}, e);
+    }
+    return status;
 }
 
 static int by_left_id(const void *a, const void *b)
@@ -35,16 +60,8 @@ int merges_derive(struct merges *m, const struct vocab *vocab, const struct merg
 {
     int status = 0;
     for (size_t i = 0; i < rule->n_order && !status; i++) {
-        struct str text = vocab_text(vocab, rule->order[i]);
-        size_t     from = m->n;
-        for (size_t cut = 1; cut < text.n && !status; cut++) {
-            if (((unsigned char)text.p[cut] & 0xc0) == 0x80)
-                continue;
-            int32_t left = part(vocab, rule, text.p, cut);
-            int32_t right = left < 0 ? -1 : part(vocab, rule, text.p + cut, text.n - cut);
-            if (right >= 0)
-                status = put(m, (struct merge){left, right, rule->order[i]}, e);
-        }
+        size_t from = m->n;
+        status = cut_token(m, vocab, rule, rule->order[i], e);
         if (rule->by_left_id && m->n - from > 1)
             qsort(m->v + from, m->n - from, sizeof *m->v, by_left_id);
     }

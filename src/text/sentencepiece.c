@@ -251,7 +251,8 @@ static int generic(struct source *s)
 {
     struct spm   *m = &s->m;
     struct draft *d = s->d;
-    bool          legacy = draft_flag(d, "legacy", true);
+    const json_t *setting = json_object_get(d->config, "legacy");
+    bool          legacy = !setting || json_is_true(setting); /* null is false */
     size_t        user_defined = 0;
     int           status = rename_pieces(s);
     for (size_t i = 0; i < m->n; i++)
