@@ -58,6 +58,7 @@ static void sentencepiece(void **state)
         "\"added_tokens_decoder\":{\"3\":{\"content\":\"zz\"},\"99\":{\"content\":\"yy\",\"special\":true}}}";
     (void)state;
     sweep_seed(CORPUS "sentencepiece/user_defined", "tokenizer.model", config);
+    sweep_seed(CORPUS "sentencepiece/charsmap", "tokenizer.model", "{}");
     sweep_seed(CORPUS "sentencepiece/unigram", "tokenizer.model", "{}");
     sweep_seed(CORPUS "sentencepiece/code_llama", "tokenizer.model", "{\"tokenizer_class\":\"CodeLlamaTokenizer\"}");
     sweep_seed(CORPUS "sentencepiece/gemma", "tokenizer.model", "{\"tokenizer_class\":\"GemmaTokenizer\"}");
@@ -79,6 +80,10 @@ static void vocab_files(void **state)
     tmp_puts(dir, "tokenizer_config.json", "{\"tokenizer_class\":\"RobertaTokenizer\"}");
     tmp_puts(dir, "special_tokens_map.json", "{\"mask_token\":{\"content\":\"<m>\",\"lstrip\":true}}");
     tmp_puts(dir, "added_tokens.json", "{\"<z>\":9}");
+    sweep(dir);
+    tmp_remove(dir);
+    dir = tmp_make();
+    tmp_puts(dir, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\n##b\n");
     sweep(dir);
     tmp_remove(dir);
 }
