@@ -193,7 +193,7 @@ void pattern_write_behind(struct reader *r, const struct node *look)
     const struct node *n = look->child;
     if (!n->ways || n->longest > LENGTH_MAX) {
         pattern_unsupported(r, n->longest == PATTERN_UNBOUNDED ? "a look-behind of unbounded length"
-                                                               : "a look-behind of too many lengths");
+                                                               : "a look-behind of too many lengths, or an atomic one");
         return;
     }
     buf_puts(&r->out->structure, look->text);

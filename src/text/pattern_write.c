@@ -101,6 +101,8 @@ static void put_repeat(struct reader *r, const struct node *n, bool behind)
 {
     static const char *const manners[] = {[GREEDY] = "", [LAZY] = "?", [POSSESSIVE] = "+"};
     struct buf              *out = &r->out->structure;
+    if (behind && !n->max) /* whose length PCRE2 would look at */
+        return;
     put_body(r, n->child, "(?:", behind);
     if (n->min == 0 && n->max == 1)
         buf_putc(out, '?');
