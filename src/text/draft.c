@@ -115,10 +115,11 @@ void draft_put_vocab(struct draft *d, const struct vocab *vocab)
     const char *comma = "";
     buf_puts(b, "\"vocab\":{");
     for (size_t id = 0; id < vocab->size; id++) {
-        if (!vocab_has(vocab, (int64_t)id))
+        struct str text = vocab_text(vocab, (int64_t)id);
+        if (!text.p || vocab_find(vocab, text) != (int32_t)id)
             continue;
         buf_puts(b, comma);
-        draft_put_text(b, vocab_text(vocab, (int64_t)id));
+        draft_put_text(b, text);
         buf_printf(b, ":%zu", id);
         comma = ",";
     }

@@ -63,7 +63,8 @@ int draft_add_token(struct draft *d, const struct draft_token *token);
 /* A copy in d->arena; p NULL when out of memory. */
 struct str draft_copy(struct draft *d, struct str s);
 
-/* Writing: a JSON string; the vocabulary as the member "vocab"; merges as the member "merges". */
+/* Writing: a JSON string; the vocabulary as the member "vocab" (of equal texts
+ * the last one); merges as the member "merges". */
 void draft_put_text(struct buf *b, struct str text);
 void draft_put_vocab(struct draft *d, const struct vocab *vocab);
 void draft_put_merges(struct draft *d, const struct vocab *vocab, const struct merges *merges);

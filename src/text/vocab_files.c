@@ -230,40 +230,51 @@ static int read_vocab_txt(struct draft *d, struct str file, struct vocab *vocab)
     return vocab_index(vocab, &a, &b) ? 0 : draft_nomem(d);
 }
 
+static int put_word_piece(struct draft *d, const struct vocab *vocab)
+{
+    struct buf *b = &d->text;
+    struct str  unk = d->named[NAMED_UNK].p ? d->named[NAMED_UNK] : STR("[UNK]");
+    if (vocab_find(vocab, unk) < 0)
+        return error_set(d->e, ERR_FORMAT, "unk_token", "%s: there is no token '%.*s' for unknown words", d->path,
+                         (int)MIN(unk.n, (size_t)100), unk.p);
+    buf_puts(b, "{\"model\":{\"type\":\"WordPiece\",\"continuing_subword_prefix\":\"##\","
+                "\"max_input_chars_per_word\":100,\"unk_token\":");
+    draft_put_text(b, unk);
+    buf_putc(b, ',');
+    draft_put_vocab(d, vocab);
+    buf_putc(b, '}');
+    return 0;
+}
+
+static int put_bert_rest(struct draft *d, const struct vocab *vocab)
+{
+    static const char *const words[] = {"false", "true"};
+    int                      strip = draft_setting(d, "strip_accents");
+    struct draft_parts       parts = {.pre_tokenizer = "{\"type\":\"BertPreTokenizer\"}",
+                                      .decoder = "{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}"};
+    parts.normalizer = arena_printf(&d->arena,
+                                    "{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":%s,"
+                                    "\"strip_accents\":%s,\"lowercase\":%s}",
+                                    words[draft_flag(d, "tokenize_chinese_chars", true)],
+                                    strip < 0 ? "null" : words[strip], words[draft_flag(d, "do_lower_case", true)]);
+    parts.before[0] = d->named[NAMED_CLS];
+    parts.after[0] = d->named[NAMED_SEP];
+    return parts.normalizer ? draft_finish(d, vocab, &parts) : draft_nomem(d);
+}
+
 int vocab_txt_draft(struct draft *d, struct str file)
 {
     static const char *const berts[] = {"BertTokenizer", NULL};
     static const char *const named[NAMED_COUNT] = {NULL, NULL, "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"};
-    struct draft_parts       parts = {.pre_tokenizer = "{\"type\":\"BertPreTokenizer\"}",
-                                      .decoder = "{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}"};
-    static const char *const words[] = {"false", "true"};
-    int                      strip = draft_setting(d, "strip_accents");
     struct vocab             vocab;
     int                      status;
     if (d->class_name && !draft_is_class(d, berts))
         return refuse_class(d, berts[0]);
     vocab_init(&vocab);
     set_named(d, named);
-    status = read_vocab_txt(d, file, &vocab);
-    if (!status)
-        status = draft_read_tokens(d, NULL, 0);
-    if (!status) {
-        struct str unk = d->named[NAMED_UNK];
-        buf_puts(&d->text, "{\"model\":{\"type\":\"WordPiece\",\"continuing_subword_prefix\":\"##\","
-                           "\"max_input_chars_per_word\":100,\"unk_token\":");
-        draft_put_text(&d->text, unk.p ? unk : STR("[UNK]"));
-        buf_putc(&d->text, ',');
-        draft_put_vocab(d, &vocab);
-        buf_putc(&d->text, '}');
-        parts.normalizer = arena_printf(&d->arena,
-                                        "{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":%s,"
-                                        "\"strip_accents\":%s,\"lowercase\":%s}",
-                                        words[draft_flag(d, "tokenize_chinese_chars", true)],
-                                        strip < 0 ? "null" : words[strip], words[draft_flag(d, "do_lower_case", true)]);
-        parts.before[0] = d->named[NAMED_CLS];
-        parts.after[0] = d->named[NAMED_SEP];
-        status = parts.normalizer ? draft_finish(d, &vocab, &parts) : draft_nomem(d);
-    }
+    if ((status = read_vocab_txt(d, file, &vocab)) == 0 && (status = draft_read_tokens(d, NULL, 0)) == 0 &&
+        (status = put_word_piece(d, &vocab)) == 0)
+        status = put_bert_rest(d, &vocab);
     vocab_deinit(&vocab);
     return status;
 }
