@@ -13,7 +13,7 @@
 
 #define RIVALS 6
 #define THREADS 4
-#define TURNS 50000
+#define TURNS 1000000
 
 static void test_put_get(void **state)
 {
@@ -81,7 +81,7 @@ static void *compete(void *arg)
         int32_t ids[BPE_CACHE_IDS_MAX];
         for (int j = 0; j < BPE_CACHE_IDS_MAX; j++)
             ids[j] = 1000 * k + j;
-        if (seed >> 28 < 4)
+        if (seed >> 31)
             bpe_cache_put(shared, &rivals[k], ids, (size_t)k + 1);
         else if ((n = bpe_cache_get(shared, &rivals[k], ids)) >= 0) {
             wrong += n != k + 1;
