@@ -5,11 +5,17 @@
 #include "chat/jinja_big.h"
 #include "chat/jinja_run.h"
 
+/* A number could not be made: its size is a matter of kilobytes, so with more of them left it was the allocator. */
+static struct value fail_memory(struct jinja_run *r)
+{
+    return jinja_fail_memory(r, r->arena.max - r->arena.used < (size_t)BIG_LIMBS_MAX * 64);
+}
+
 static struct big *big_of(struct jinja_run *r, struct value v)
 {
     struct big *x = r->status ? NULL : v.type == VALUE_BIG ? v.u.big : big_from_int(&r->arena, value_integral(v));
     if (!x)
-        jinja_fail_memory(r, true);
+        fail_memory(r);
     return x;
 }
 
@@ -18,7 +24,7 @@ static struct value made(struct jinja_run *r, struct big *x)
 {
     int64_t i;
     if (!x)
-        return jinja_fail_memory(r, true);
+        return fail_memory(r);
     if (x->n > BIG_LIMBS_MAX)
         return jinja_fail_limit(r, "262144 bits of an integer");
     return big_fits(x, &i) ? value_int(i) : (struct value){.type = VALUE_BIG, .u.big = x};
@@ -32,10 +38,10 @@ static struct value ratio(struct jinja_run *r, const struct big *a, const struct
     struct big *x = big_shift(&r->arena, a, (size_t)MAX(shift, 0)),
                *y = big_shift(&r->arena, b, (size_t)MAX(-shift, 0));
     if (!x || !y)
-        return jinja_fail_memory(r, true);
+        return fail_memory(r);
     x->negative = y->negative = false;
     if (!big_divide(&r->arena, x, y, &q, &rest))
-        return jinja_fail_memory(r, true);
+        return fail_memory(r);
     if (q->n && rest->n)
         q->v[0] |= 1;
     double d = ldexp(big_to_double(q), (int)-shift);
@@ -89,7 +95,7 @@ struct value jinja_big_arithmetic(struct jinja_run *r, enum token_type op, struc
         if (op == TOKEN_DIV)
             return ratio(r, x, y);
         if (!big_divide(&r->arena, x, y, &q, &rest))
-            return jinja_fail_memory(r, true);
+            return fail_memory(r);
         return made(r, op == TOKEN_MOD ? rest : q);
     }
 }
@@ -132,5 +138,5 @@ void jinja_put_int(struct jinja_run *r, struct buf *b, struct value v, unsigned 
     if (x && base == 10 && big_bits(x) > 14285) /* more than 4300 digits */
         jinja_fail(r, "Exceeds the limit (%d digits) for integer string conversion", BIG_DIGITS_MAX);
     else if (x && jinja_spend(r, x->n * x->n / 16) && !big_put(&r->arena, b, x, base, upper))
-        jinja_fail_memory(r, true);
+        fail_memory(r);
 }

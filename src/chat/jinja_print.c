@@ -146,8 +146,6 @@ void jinja_put_repr(struct jinja_run *r, struct buf *b, struct value v)
         buf_puts(b, v.u.b ? "True" : "False");
         break;
     case VALUE_INT:
-        buf_printf(b, "%lld", (long long)v.u.i);
-        break;
     case VALUE_BIG:
         buf_puts(b, value_number(v) < 0 ? "-" : "");
         jinja_put_int(r, b, v, 10, false);
