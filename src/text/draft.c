@@ -75,12 +75,9 @@ bool draft_flag(const struct draft *d, const char *key, bool otherwise)
     return v < 0 ? otherwise : v;
 }
 
-bool draft_is_class(const struct draft *d, const char *const *list)
+bool draft_is_class(const struct draft *d, const char *name)
 {
-    for (; d->class_name && *list; list++)
-        if (!strcmp(d->class_name, *list))
-            return true;
-    return false;
+    return d->class_name && !strcmp(d->class_name, name);
 }
 
 struct str draft_copy(struct draft *d, struct str s)

@@ -30,17 +30,17 @@ struct draft_token {
 };
 
 struct draft {
-    const char         *dir, *path; /* of the checkpoint; of the file with the vocabulary, for messages */
-    struct error       *e;
-    struct arena        arena;                            /* of texts that stay until draft_close */
-    struct json_t      *config, *special, *added, *model; /* objects; empty when there is no such file */
-    const char         *class_name;                       /* of the tokenizer, see draft_choose_class */
+    const char   *dir, *path; /* of the checkpoint; of the file with the vocabulary, for messages */
+    struct error *e;
+    struct arena  arena; /* of texts that stay until draft_close */
+    /* tokenizer_config.json, special_tokens_map.json, added_tokens.json, config.json: objects, empty for no file */
+    struct json_t      *config, *special, *added, *model;
+    const char         *class_name;         /* of the tokenizer, see draft_choose_class */
     struct str          named[NAMED_COUNT]; /* texts; p NULL: none. A source sets what its class defaults to */
     struct draft_token *tokens;             /* [n_tokens] added tokens in the order they are added */
     size_t              n_tokens, cap_tokens;
-    bool
-        raw_decoder; /* tokens of added_tokens_decoder are looked for before the normalizer, whatever their flags say */
-    struct buf text; /* tokenizer.json */
+    bool                raw_decoder; /* tokens of added_tokens_decoder count as not normalized, whatever they say */
+    struct buf          text;        /* tokenizer.json */
 };
 
 /* Reads the files beside the vocabulary. e is not NULL. draft_close *d also after a failure. */
@@ -55,16 +55,15 @@ int draft_nomem(struct draft *d);
 int draft_setting(const struct draft *d, const char *key);
 /* The same with `otherwise` for -1. */
 bool draft_flag(const struct draft *d, const char *key, bool otherwise);
-/* Whether the class is one of the names in `list`, which ends with NULL. */
-bool draft_is_class(const struct draft *d, const char *const *list);
+bool draft_is_class(const struct draft *d, const char *name);
 
 /* Appends an added token. */
 int draft_add_token(struct draft *d, const struct draft_token *token);
 /* A copy in d->arena; p NULL when out of memory. */
 struct str draft_copy(struct draft *d, struct str s);
 
-/* Writing: a JSON string; the vocabulary as the member "vocab" (of equal texts
- * the last one); merges as the member "merges". */
+/* Writing: a JSON string; the vocabulary as the member "vocab", of equal texts the last one; merges as the member
+ * "merges". */
 void draft_put_text(struct buf *b, struct str text);
 void draft_put_vocab(struct draft *d, const struct vocab *vocab);
 void draft_put_merges(struct draft *d, const struct vocab *vocab, const struct merges *merges);

@@ -329,43 +329,33 @@ static int collect_extra(struct source *s, bool user_defined)
 }
 
 /* Classes with components of their own in transformers that are not built. */
+static const char *const other_classes[] = {
+    "AlbertTokenizer",      "BarthezTokenizer",   "BigBirdTokenizer", "CamembertTokenizer", "CpmTokenizer",
+    "DebertaV2Tokenizer",   "LayoutXLMTokenizer", "MBart50Tokenizer", "MBartTokenizer",     "MLukeTokenizer",
+    "NllbTokenizer",        "PegasusTokenizer",   "PLBartTokenizer",  "ReformerTokenizer",  "RemBertTokenizer",
+    "SeamlessM4TTokenizer", "T5Tokenizer",        "UdopTokenizer",    "XGLMTokenizer",      "XLMRobertaTokenizer",
+    "XLNetTokenizer"};
+
 static int check_class(struct draft *d)
 {
-    static const char *const other[] = {"AlbertTokenizer",    "BarthezTokenizer",
-                                        "BigBirdTokenizer",   "CamembertTokenizer",
-                                        "CpmTokenizer",       "DebertaV2Tokenizer",
-                                        "LayoutXLMTokenizer", "MBart50Tokenizer",
-                                        "MBartTokenizer",     "MLukeTokenizer",
-                                        "NllbTokenizer",      "PegasusTokenizer",
-                                        "PLBartTokenizer",    "ReformerTokenizer",
-                                        "RemBertTokenizer",   "SeamlessM4TTokenizer",
-                                        "T5Tokenizer",        "UdopTokenizer",
-                                        "XGLMTokenizer",      "XLMRobertaTokenizer",
-                                        "XLNetTokenizer",     NULL};
-    return draft_is_class(d, other)
-               ? error_set(d->e, ERR_UNSUPPORTED, "tokenizer_class",
-                           "%s: a %s without a tokenizer.json is not supported", d->path, d->class_name)
-               : 0;
+    for (size_t i = 0; i < ARRAY_LEN(other_classes); i++)
+        if (draft_is_class(d, other_classes[i]))
+            return error_set(d->e, ERR_UNSUPPORTED, "tokenizer_class",
+                             "%s: the class %s is not supported without a tokenizer.json", d->path, d->class_name);
+    return 0;
 }
 
 static int fill(struct source *s)
 {
-    static const char *const llamas[] = {"LlamaTokenizer", NULL}, *const codes[] = {"CodeLlamaTokenizer", NULL},
-                             *const gemmas[] = {"GemmaTokenizer", NULL};
-    struct draft                   *d = s->d;
-    bool                            fixed = s->m.type == SPM_BPE, code = draft_is_class(d, codes);
-    int                             status;
-    fixed &= code || draft_is_class(d, llamas) || draft_is_class(d, gemmas);
+    struct draft *d = s->d;
+    bool          code = draft_is_class(d, "CodeLlamaTokenizer"), gemmas = draft_is_class(d, "GemmaTokenizer");
+    bool          fixed = s->m.type == SPM_BPE && (code || gemmas || draft_is_class(d, "LlamaTokenizer"));
+    int           status;
     if ((status = check_class(d)) || (status = collect_extra(s, fixed)))
         return status;
     s->vocab = &s->m.vocab;
-    if (!fixed)
-        status = generic(s);
-    else
-        status = draft_is_class(d, gemmas) ? gemma(s) : llama(s, code);
-    if (!status)
-        status = draft_read_tokens(d, s->extra, s->n_extra);
-    return status;
+    status = !fixed ? generic(s) : gemmas ? gemma(s) : llama(s, code);
+    return status ? status : draft_read_tokens(d, s->extra, s->n_extra);
 }
 
 int sentencepiece_draft(struct draft *d, struct str file)

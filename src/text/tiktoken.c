@@ -37,8 +37,8 @@ struct kind {
 /* What o200k_harmony, the encoding of gpt-oss, puts after o200k_base's ranks. */
 #define O200K_SPECIALS                                                                                                 \
     "<|startoftext|> <|endoftext|> <|reserved_200000|> <|reserved_200001|> <|return|> <|constrain|> "                  \
-    "<|reserved_200004|> "                                                                                             \
-    "<|channel|> <|start|> <|end|> <|message|> <|reserved_200009|> <|reserved_200010|> <|reserved_200011|> <|call|>"
+    "<|reserved_200004|> <|channel|> <|start|> <|end|> <|message|> <|reserved_200009|> <|reserved_200010|> "           \
+    "<|reserved_200011|> <|call|>"
 /* Id 100256 and those after 100260 are unused; endofprompt is 100276. */
 #define CL100K_SPECIALS                                                                                                \
     "<|dummy_0|> <|endoftext|> <|fim_prefix|> <|fim_middle|> <|fim_suffix|> <|dummy_1|> <|dummy_2|> <|dummy_3|> "      \
@@ -175,9 +175,9 @@ static const struct kind *find_kind(struct draft *d)
 {
     const char *file = file_base(d->path);
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-        if (d->class_name && kinds[i].class_name && !strcmp(kinds[i].class_name, d->class_name))
+        if (kinds[i].class_name && draft_is_class(d, kinds[i].class_name))
             return &kinds[i];
-    if (d->class_name && strcmp(d->class_name, "LlamaTokenizer") != 0)
+    if (d->class_name && !draft_is_class(d, "LlamaTokenizer"))
         return NULL;
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
         if (kinds[i].file && !strcmp(kinds[i].file, file))

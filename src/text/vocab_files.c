@@ -43,7 +43,7 @@ static const struct bpe_class bpe_classes[] = {
 static int refuse_class(struct draft *d, const char *known)
 {
     return error_set(d->e, ERR_UNSUPPORTED, "tokenizer_class",
-                     "%s: a %s without a tokenizer.json is not supported; from this file come %s", d->path,
+                     "%s: the class %s is not supported without a tokenizer.json; from this file come %s", d->path,
                      d->class_name, known);
 }
 
@@ -264,12 +264,11 @@ static int put_bert_rest(struct draft *d, const struct vocab *vocab)
 
 int vocab_txt_draft(struct draft *d, struct str file)
 {
-    static const char *const berts[] = {"BertTokenizer", NULL};
     static const char *const named[NAMED_COUNT] = {NULL, NULL, "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"};
     struct vocab             vocab;
     int                      status;
-    if (d->class_name && !draft_is_class(d, berts))
-        return refuse_class(d, berts[0]);
+    if (d->class_name && !draft_is_class(d, "BertTokenizer"))
+        return refuse_class(d, "BertTokenizer");
     vocab_init(&vocab);
     set_named(d, named);
     if ((status = read_vocab_txt(d, file, &vocab)) == 0 && (status = draft_read_tokens(d, NULL, 0)) == 0 &&
