@@ -230,7 +230,7 @@ static bool spelled_room(struct bpe_scratch *s, size_t n)
 static int dress(const struct bpe *m, struct str piece, struct str *c, struct bpe_scratch *s, struct error *e)
 {
     bool       first = c->p == piece.p, last = c->p + c->n == piece.p + piece.n;
-    struct str before = first ? STR("") : m->prefix, after = last ? m->suffix : STR("");
+    struct str before = first || !m->prefix.n ? STR("") : m->prefix, after = last && m->suffix.n ? m->suffix : STR("");
     if (!before.n && !after.n)
         return 0;
     if (!spelled_room(s, before.n + c->n + after.n))
