@@ -187,7 +187,7 @@ fuzz:
 fuzz-run: $(FUZZ)
 	@tests/fuzz/run $(T) $(FUZZ)
 
-## make text-fuzz T=300   random texts, chats and tokenizers against the reference libraries, live; ARGS='--seed N' repeats
+## make text-fuzz T=300   random texts, chats, templates and tokenizers against the reference libraries, live; ARGS='--seed N' repeats
 TEXT_VENV := build/venv-text
 $(TEXT_VENV)/.done: tools/requirements.txt
 	@rm -rf $(TEXT_VENV)
@@ -195,8 +195,8 @@ $(TEXT_VENV)/.done: tools/requirements.txt
 	grep '# .*text$$' $< | $(TEXT_VENV)/bin/pip install -q --disable-pip-version-check --no-deps -r /dev/stdin
 	@touch $@
 .PHONY: text-fuzz
-text-fuzz: $(BIN) $(TEXT_VENV)/.done
-	@$(TEXT_VENV)/bin/python tests/textfuzz/textfuzz.py --bin $(BIN) -T $(T) $(ARGS)
+text-fuzz: $(BIN) $(B)/tests/textfuzz/jinja_lines $(TEXT_VENV)/.done
+	@$(TEXT_VENV)/bin/python tests/textfuzz/textfuzz.py --bin $(B) -T $(T) $(ARGS)
 
 ## make lint       clang-tidy, the layer check, both compilers without a warning
 .PHONY: layers

@@ -2,13 +2,14 @@
 """Fresh random texts and chats against the reference libraries, live: `tokenizers` for ids and texts, transformers' jinja2
 environment for chat templates.
 
-    textfuzz.py --bin build/release/mlxcel [-T 300] [--seed N] [--only published,random,templates]
+    textfuzz.py --bin DIR [-T 300] [--seed N] [--only published,random,templates,jinja] [--all]
 
-Three kinds of work take turns until T seconds are over:
+DIR has mlxcel and tests/textfuzz/jinja_lines. Four kinds of work take turns until T seconds are over:
   published   the tokenizers in tests/data/tokenizers: tokenize with and without special tokens added and recognised, raw bytes that are
-              not UTF-8, detokenize of what came out and of random ids
+              not UTF-8, detokenize of what came out and of random ids, --pieces (the same ids, ranges of whole characters)
   random      tokenizers put together at random (pipelines.py); those that the program refuses as not built are counted by what it names
   templates   the templates of tests/data/templates with random requests, continue_final_message included
+  jinja       random templates over the whole language (jinja_gen.py)
 The first difference is made as small as it gets and printed with the seed; files to repeat it by hand are left under build/textfuzz.
 Exit status 1 then.
 """
@@ -28,6 +29,7 @@ import warnings
 from pathlib import Path
 
 import chats
+import jinja_gen
 import pipelines
 import shrink
 import texts
@@ -35,7 +37,7 @@ from peer import Peer, PeerDied, tokenize_bytes
 from tokenizers import Tokenizer
 
 ROOT = Path(__file__).resolve().parents[2]
-WORK = ROOT / "build/textfuzz"
+WORK = ROOT / "build/textfuzz" / str(os.getpid())
 MODES = {"added": [], "plain": ["--no-special"], "literal": ["--no-special", "--no-parse-special"]}
 
 
@@ -127,6 +129,19 @@ def check_texts(pair, strings):
     return [x for x in lists if isinstance(x, list)]
 
 
+def check_pieces(pair, strings):
+    """--pieces gives the ids that there are without, and ranges of whole characters that lie in the text."""
+    ids, pieces = pair.got_ids("added", strings), pair.peer("tokenize", "--pieces").ask(strings)
+    for s, wanted, got in zip(strings, ids, pieces):
+        places, at = {0}, 0
+        for c in s:
+            at += len(c.encode())
+            places.add(at)
+        if isinstance(wanted, list) and ([p["id"] for p in got] != wanted or
+                                         any(p["start"] > p["end"] or not {p["start"], p["end"]} <= places for p in got)):
+            raise Difference(f"tokenize --pieces of {json.dumps(s)}: {got}")
+
+
 def check_ids(pair, lists):
     for skip in (False, True):
         for ids, got in zip(lists, pair.got_texts(skip, lists)):
@@ -159,6 +174,7 @@ def drill(rng, pair, n):
     strings = [texts.text(rng, pair.tokens) for _ in range(n)]
     lists = check_texts(pair, strings) + [random_ids(rng, pair) for _ in range(n)]
     check_ids(pair, lists)
+    check_pieces(pair, strings[:5])
     return 3 * len(strings) + 2 * len(lists)
 
 
@@ -301,16 +317,36 @@ def templates(rng, program, until, tally, sources, special):
                                      f"  reference: {json.dumps(reference_rendering(sources[name], small))}")
 
 
+# --- Jinja ------------------------------------------------------------------------------------------------------------
+
+def jinja(rng, program, until, tally):
+    render = jinja_gen.Renderer(program)
+    try:
+        for template, context in jinja_gen.cases(rng.random()):
+            if time.monotonic() > until:
+                break
+            tally["Jinja"] += 1
+            if jinja_gen.compare(render, template, context):
+                small = shrink.sequence(template, lambda t: bool(jinja_gen.compare(render, t, context)))
+                raise Difference(f"the template {small!r}\n  with {json.dumps(context)}\n  ours:      {json.dumps(render(small, context))}\n"
+                                 f"  reference: {json.dumps(jinja_gen.reference(small, context))}")
+    finally:
+        render.process.kill()
+        render.process.wait()
+
+
 # --- the run ----------------------------------------------------------------------------------------------------------
 
 def work(args, rng, tally, refused):
     reference = json.loads(lzma.decompress((ROOT / "tests/data/templates/reference.json.xz").read_bytes()))
     bank = pipelines.bank(args.seed) if "random" in args.only else None
-    kinds = {"published": lambda until: published(rng, args.bin, until, tally),
-             "random": lambda until: random_pipeline(rng, args.bin, until, tally, bank, refused),
-             "templates": lambda until: templates(rng, args.bin, until, tally, reference["templates"], reference["special"])}
+    program, lines = f"{args.bin}/mlxcel", f"{args.bin}/tests/textfuzz/jinja_lines"
+    kinds = {"published": lambda until: published(rng, program, until, tally),
+             "random": lambda until: random_pipeline(rng, program, until, tally, bank, refused),
+             "templates": lambda until: templates(rng, program, until, tally, reference["templates"], reference["special"]),
+             "jinja": lambda until: jinja(rng, lines, until, tally)}
     chosen = [k for k in kinds if k in args.only.split(",")]
-    slices = {"published": args.T / 30 + 2, "random": args.T / 50 + 1, "templates": args.T / 300 + 0.3}
+    slices = {"published": args.T / 30 + 2, "random": args.T / 50 + 1, "templates": args.T / 300 + 0.3, "jinja": args.T / 50 + 1}
     end = time.monotonic() + args.T
     turns = itertools.cycle(chosen + ["templates"] * 3 * ("templates" in chosen))
     found = 0
@@ -331,7 +367,7 @@ def main():
     args.add_argument("--bin", required=True)
     args.add_argument("-T", type=float, default=300)
     args.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    args.add_argument("--only", default="published,random,templates")
+    args.add_argument("--only", default="published,random,templates,jinja")
     args.add_argument("--all", action="store_true", help="go on after a difference")
     args = args.parse_args()
     warnings.simplefilter("ignore")
