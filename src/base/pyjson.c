@@ -8,7 +8,7 @@
 #define DEPTH_MAX 64
 #define CONTAINERS_MAX 200000 /* an empty array takes 3 bytes of text and some 200 of memory */
 #define VALUES_MAX 2000000    /* a number takes 2 bytes of text and some 40 of memory, a member some 200 */
-#define PLAIN_DIGITS 18       /* always fit in int64 */
+#define INT_DIGITS 19         /* of INT64_MAX */
 
 struct filter {
     const char *p, *end;
@@ -31,6 +31,11 @@ static bool word_at(const char *p, const char *end, const char *w)
     return (size_t)(end - p) >= n && memcmp(p, w, n) == 0;
 }
 
+static bool fits_int64(const char *digits, size_t n)
+{
+    return n < INT_DIGITS || (n == INT_DIGITS && memcmp(digits, "9223372036854775807", INT_DIGITS) <= 0);
+}
+
 /* A number or -Infinity at f->p. */
 static void filter_number(struct filter *f)
 {
@@ -48,7 +53,7 @@ static void filter_number(struct filter *f)
     while (p < f->end && ((*p >= '0' && *p <= '9') || (*p && strchr(".eE+-", *p))))
         p++;
     buf_put(f->out, f->p, (size_t)(p - f->p));
-    if (integer && p - digits > PLAIN_DIGITS)
+    if (integer && !fits_int64(digits, (size_t)(p - digits)))
         buf_puts(f->out, "e0");
     f->p = p;
 }

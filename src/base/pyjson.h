@@ -2,7 +2,7 @@
  *
  * Python writes NaN, Infinity and -Infinity as bare words, and integers of any size (model_max_length is often
  * 1000000000000000019884624838656). A filter makes them digestible first: the words become the strings "NaN",
- * "Infinity", "-Infinity", integers of more than 18 digits become reals. Everything else must be plain JSON, of any
+ * "Infinity", "-Infinity", integers beyond 64 bits become reals. Everything else must be plain JSON, of any
  * type: duplicate keys, NUL in strings, reals beyond double, nesting deeper than 64 levels, more than 200,000 arrays and
  * objects and more than 2,000,000 values are refused, which bounds the tree's memory to some 500 MB beside the strings.
  */

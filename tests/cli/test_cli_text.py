@@ -121,6 +121,14 @@ def test_template_by_name_text_and_file(tokenizer_dir, tmp_path):
     usage("template", "--chat-template", "chatml", "--chat-template-file", path, "--input", lines)
 
 
+def test_template_shows_integers_whole(tmp_path):
+    path = tmp_path / "t.jinja"
+    path.write_text("{{ big }} {{ [big, -big]|tojson }} {{ big * 10 }}")
+    number = 1234567890123456789
+    assert mlxcel_ok("template", "--file", path, "--input", request(tmp_path, big=number)) == \
+        f"{number} [{number}, {-number}] {number * 10}"
+
+
 def test_template_from_stdin(tokenizer_dir, tmp_path):
     text = request(tmp_path).read_text()
     assert mlxcel_ok("template", "-m", tokenizer_dir, "--input", "-", stdin=text) == "<s><|user|>hi</s>"
