@@ -139,8 +139,8 @@ $(FUZZ): %: %.o $(FUZZ_MAIN) $(LIB)
 	@echo "  LD $@"
 	$(Q)$(CC) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ $(LDLIBS)
 
-# Our side of bench/text.
-$(B)/bench/text_ours: $(B)/bench/text_ours.o $(LIB)
+# Our sides of bench/text and bench/templates.
+$(B)/bench/%: $(B)/bench/%.o $(LIB)
 	@echo "  LD $@"
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
@@ -235,6 +235,11 @@ bench: all
 .PHONY: bench-text
 bench-text: $(B)/bench/text_ours
 	@$(PYTHON) bench/text --program $< $(ARGS)
+
+## make bench-templates compare rendering of chat templates with jinja2 (PYTHON has `transformers`)
+.PHONY: bench-templates
+bench-templates: $(B)/bench/templates_ours
+	@$(PYTHON) bench/templates --program $< $(ARGS)
 
 ## make install    DESTDIR= PREFIX=/usr/local: program, server link, libraries, header, pkg-config file
 install: all $(B)/$(SONAME)
