@@ -79,14 +79,14 @@ static struct value join_strings(struct jinja_run *r, struct value a, struct val
 {
     bool       markup = a.markup || b.markup;
     struct str left = markup ? jinja_escaped(r, a) : a.u.s, right = markup ? jinja_escaped(r, b) : b.u.s;
-    struct buf out;
-    jinja_buf_init(r, &out);
-    buf_put(&out, left.p, left.n);
-    buf_put(&out, right.p, right.n);
-    struct value v = jinja_take(r, &out);
-    v.type = a.type;
-    v.markup = markup;
-    return v;
+    char      *p = jinja_alloc(r, left.n + right.n);
+    if (!p || !jinja_spend(r, (left.n + right.n) / 64))
+        return value_none();
+    if (left.n)
+        memcpy(p, left.p, left.n);
+    if (right.n)
+        memcpy(p + left.n, right.p, right.n);
+    return (struct value){.type = a.type, .markup = markup, .u.s = {p, left.n + right.n}};
 }
 
 static struct value join_lists(struct jinja_run *r, struct value a, struct value b)

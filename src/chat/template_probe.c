@@ -29,7 +29,7 @@ struct probe {
 /* Renders a conversation given as JSON text and says whether `wanted` comes out. */
 static bool shows(struct probe *p, const char *request, const char *wanted)
 {
-    static const struct jinja_limits limits = {.output = 1 << 20, .memory = 16 << 20, .steps = 1000000};
+    static const struct jinja_limits limits = {.output = 1 << 18, .memory = 4 << 20, .steps = 100000};
     json_t                          *json = p->status ? NULL : json_loads(request, 0, NULL);
     struct error                     why = {0};
     struct buf                       out;

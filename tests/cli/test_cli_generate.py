@@ -110,3 +110,18 @@ def test_reader_that_goes_away(model):
     assert p.wait(timeout=30) == 1
     assert b"error" not in p.stderr.read()
     p.stderr.close()
+
+
+def prompt_tokens(model, *options, **kwargs):
+    return json.loads(answer(model, "-p", "hello", "-n", 1, "--json", *options, **kwargs))["prompt_tokens"]
+
+
+def test_another_chat_template(model, tmp_path):
+    path = tmp_path / "own.jinja"
+    path.write_text("{{ bos_token }}{{ messages[0].content }}")
+    assert prompt_tokens(model) == 5
+    assert prompt_tokens(model, "--chat-template-file", path) == prompt_tokens(model, "--chat-template", path.read_text()) == 2
+    assert prompt_tokens(model, env={"LLAMA_ARG_CHAT_TEMPLATE": "{{ messages[0].content }}"}) == 1
+    assert prompt_tokens(model, env={"LLAMA_ARG_CHAT_TEMPLATE_FILE": str(path)}) == 2
+    assert "chatml, gemma, llama2" in fault("generate", "-m", model, "-p", "hello", "--chat-template", "alpaca")
+    assert "chat_template:1:7: " in fault("generate", "-m", model, "-p", "hello", "--chat-template", "{% if %}")
