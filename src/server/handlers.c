@@ -55,20 +55,18 @@ static int read_flag(const json_t *body, const char *name, bool *value, struct e
     return 0;
 }
 
-static int tokenize(const struct mlxcel *m, const json_t *body, int32_t **ids, size_t *n, struct error *e)
+static int tokenize(const struct mlxcel *m, const json_t *body, int32_t **ids, size_t *n, bool *pieces, struct error *e)
 {
     struct mlxcel_error why;
     const json_t       *content = json_object_get(body, "content");
-    bool                add = false, parse = true, pieces = false;
+    bool                add = false, parse = true;
     int                 err = read_flag(body, "add_special", &add, e);
     if (!err)
         err = read_flag(body, "parse_special", &parse, e);
     if (!err)
-        err = read_flag(body, "with_pieces", &pieces, e);
+        err = read_flag(body, "with_pieces", pieces, e);
     if (err)
         return err;
-    if (pieces)
-        return error_set(e, ERR_INVALID, "with_pieces", "with_pieces is not supported");
     if (!json_is_string(content))
         return error_set(e, ERR_INVALID, "content", "content must be a string");
     unsigned flags = (add ? MLXCEL_ADD_SPECIAL : 0u) | (parse ? MLXCEL_PARSE_SPECIAL : 0u);
@@ -76,20 +74,36 @@ static int tokenize(const struct mlxcel *m, const json_t *body, int32_t **ids, s
     return err ? error_import(e, &why) : 0;
 }
 
+/* {"id", "piece"}; piece is a string, or, where the token is a part of a character, a list of bytes. */
+static json_t *token_with_piece(const struct mlxcel *m, int32_t id)
+{
+    char   *bytes = NULL;
+    size_t  n = 0;
+    json_t *piece = NULL;
+    if (!mlxcel_token_bytes(m, id, &bytes, &n))
+        piece = json_stringn(bytes, n); /* NULL unless it is UTF-8 */
+    if (!piece && (piece = json_array()) != NULL)
+        for (size_t i = 0; i < n; i++)
+            json_array_append_new(piece, json_integer((unsigned char)bytes[i]));
+    mlxcel_free(bytes);
+    return json_pack("{s:i, s:o}", "id", (int)id, "piece", piece);
+}
+
 void route_tokenize(struct http *h)
 {
     struct error e;
     int32_t     *ids = NULL;
     size_t       n = 0;
+    bool         pieces = false;
     json_t      *body = http_body_object(h);
     if (!body)
         return;
-    if (tokenize(h->server->model, body, &ids, &n, &e))
+    if (tokenize(h->server->model, body, &ids, &n, &pieces, &e))
         http_reply_error(h, &e);
     else {
         json_t *list = json_array();
         for (size_t i = 0; i < n; i++)
-            json_array_append_new(list, json_integer(ids[i]));
+            json_array_append_new(list, pieces ? token_with_piece(h->server->model, ids[i]) : json_integer(ids[i]));
         http_reply_json(h, 200, json_pack("{s:o}", "tokens", list));
     }
     mlxcel_free(ids);

@@ -159,7 +159,7 @@ def test_unsupported_of_other_apis(server):
         assert field in error_of(server.post("/v1/completions", {**PROMPT, field: value}), 400)["message"]
     for field, value in [("echo", False), ("suffix", ""), ("suffix", None), ("best_of", 1), ("tools", []), ("grammar", "")]:
         assert server.post("/v1/completions", {**PROMPT, field: value})[0] == 200
-    for body in ({}, {"content": 1}, {"content": "a", "add_special": 1}, {"content": "a", "with_pieces": True}):
+    for body in ({}, {"content": 1}, {"content": "a", "add_special": 1}, {"content": "a", "with_pieces": 1}):
         error_of(server.post("/tokenize", body), 400)
     for body in ({}, {"tokens": "x"}, {"tokens": ["x"]}, {"tokens": [1, -1]}, {"tokens": {}}):
         error_of(server.post("/detokenize", body), 400)

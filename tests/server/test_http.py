@@ -26,6 +26,9 @@ def test_routes(server):
     assert server.request("GET", "/props")[2]["default_generation_settings"]["n_ctx"] == 20000
     ids = server.post("/tokenize", {"content": "hello"})[2]["tokens"]
     assert server.post("/detokenize", {"tokens": ids})[2]["content"] == "hello"
+    pieces = server.post("/tokenize", {"content": "hello \u2603", "with_pieces": True})[2]["tokens"]
+    bytes_of = lambda piece: piece.encode() if isinstance(piece, str) else bytes(piece)
+    assert b"".join(bytes_of(t["piece"]) for t in pieces).decode() == "hello \u2603" and pieces[0]["id"] == ids[0]
     assert "assistant" in server.post("/apply-template", CHAT)[2]["prompt"]
 
 
