@@ -85,7 +85,7 @@ static int read_decoder(struct reading *r, const json_t *table)
     int         status;
     json_object_foreach((json_t *)table, key, v)
     {
-        struct draft_token t;
+        struct draft_token t = {0};
         int64_t            id;
         if (!num_parse_i64(key, &id) || id < 0 || !json_is_object(v))
             return malformed(r, "added_tokens_decoder");
@@ -151,7 +151,7 @@ static int read_named(struct reading *r, int i)
     struct str        *name = &r->d->named[i];
     struct draft_token t = {.content = *name, .special = true, .id = -1};
     int                status;
-    if (v && json_is_null(v))
+    if (json_is_null(v))
         *name = t.content = (struct str){0};
     else if (v && (status = read_token(r, v, draft_names[i], true, &t)) != 0)
         return status;
@@ -175,7 +175,7 @@ static int read_further(struct reading *r, const json_t *table, bool all)
 {
     const char        *key;
     json_t            *v;
-    struct draft_token t;
+    struct draft_token t = {0};
     int                status = 0;
     json_object_foreach((json_t *)table, key, v)
     {
@@ -209,7 +209,7 @@ static int read_list(struct reading *r, const json_t *list)
 {
     size_t             i;
     json_t            *v;
-    struct draft_token t;
+    struct draft_token t = {0};
     int                status = 0;
     json_array_foreach((json_t *)list, i, v)
     {

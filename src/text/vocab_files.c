@@ -74,7 +74,6 @@ static void set_named(struct draft *d, const char *const *named)
 static int read_vocab_json(struct draft *d, struct str file, struct vocab *vocab)
 {
     struct json     j;
-    enum json_token t;
     struct buf      key;
     int32_t         a, b;
     int             status = 0;
@@ -82,11 +81,10 @@ static int read_vocab_json(struct draft *d, struct str file, struct vocab *vocab
     buf_init(&key, file.n + 1);
     if (json_next(&j) != JSON_OBJECT && !j.why)
         status = error_set(d->e, ERR_FORMAT, NULL, "%s: not a JSON object", d->path);
-    while (!status && (t = json_next(&j)) == JSON_KEY) {
+    while (!status && json_next(&j) == JSON_KEY) {
         buf_clear(&key);
         buf_put(&key, j.text.p, j.text.n);
-        t = json_next(&j);
-        if (t != JSON_INT || j.i < 0 || j.i >= VOCAB_MAX || vocab_has(vocab, j.i))
+        if (json_next(&j) != JSON_INT || j.i < 0 || j.i >= VOCAB_MAX || vocab_has(vocab, j.i))
             status = j.why ? 0
                            : error_set(d->e, ERR_FORMAT, NULL,
                                        "%s: the id of '%.*s' is not an integer below %d that no other token has",
@@ -114,7 +112,7 @@ static int check_line(struct draft *d, const char *path, size_t line, struct str
 /* merges.txt: one merge a line, two parts with one space between; lines that begin with "#version" are none. */
 static int put_merges_file(struct draft *d)
 {
-    struct file_map f;
+    struct file_map f = {0};
     struct buf     *b = &d->text;
     const char     *path = arena_printf(&d->arena, "%s/merges.txt", d->dir), *comma = "";
     int             status = path ? file_map_open(&f, path, d->e) : draft_nomem(d);
