@@ -193,6 +193,7 @@ bool added_next(struct added_walk *w, struct str *gap, const struct added_token 
             return true;
         }
         w->from += t->spelling.n;
+        w->start = start;
         w->done = end;
         *token = t;
         return true;

@@ -62,6 +62,7 @@ struct added_walk {
     bool                       parse_special; /* false: special tokens are plain text */
     size_t                     from;          /* where the search goes on */
     size_t                     done;          /* what has been given out */
+    size_t start; /* of the token given out last, [start, done); may be less than what was done before */
 };
 /* The next part of the text: a non-empty plain *gap (offset and length) with *token NULL, or a *token. False at the
  * end. */

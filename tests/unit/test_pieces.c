@@ -68,6 +68,17 @@ static void test_plain(void **state)
            "1:0-1 6:1-3 7:1-3 2:3-4");
 }
 
+/* A token that begins in the white space that the one before swallows: both have it, as in the reference. */
+#define TWICE(normalized)                                                                                              \
+    ",\"added_tokens\":[{\"id\":10,\"content\":\"\\n\\n\",\"rstrip\":true,\"normalized\":" normalized "}]"
+
+static void test_swallowed(void **state)
+{
+    (void)state;
+    expect(BPE(""), TWICE("false"), STR("a\n\n\n\n"), "1:0-1 10:1-5 10:3-5");
+    expect(BPE(""), TWICE("true"), STR("a\n\n\n\n"), "1:0-1 10:1-5 10:3-5");
+}
+
 static void test_rewritten(void **state)
 {
     (void)state;
@@ -112,10 +123,8 @@ static void test_broken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_rewritten),
-        cmocka_unit_test(test_models),
-        cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_plain),  cmocka_unit_test(test_swallowed), cmocka_unit_test(test_rewritten),
+        cmocka_unit_test(test_models), cmocka_unit_test(test_broken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
