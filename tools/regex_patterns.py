@@ -380,3 +380,40 @@ UNSUPPORTED = r"""
 (?<=a\s*)b
 a{70000}
 """.split("\n")[1:-1]
+
+# --- patterns by chance ---------------------------------------------------------------------------------------------------
+
+ATOMS = r"""a b s ß k é 1 \n . \w \s \d \S \W \D \h \p{L} \p{Lu} \P{L} \p{^N} [a-c] [^a-c] [[:alpha:]] [^\s\p{L}] [\w&&[^a]] [s-u] [ßﬁ] \R
+\X \N \O ss fi st A S ⅷ σ [[:upper:]x] [^\W_] \x41 \t 日""".split()
+PLACES = r"\b \B ^ $ \A \z \Z \G".split()
+QUANTIFIERS = "* + ? {2} {1,2} {,2} {0} {2,} *? +? ?? {1,2}? {2}? *+ ++ ?+ {2,1} {2}+ {1,2}+ {,1}?".split()
+OPTIONS = "(?i) (?m) (?-i) (?i:%s) (?m:%s) (?W:%s) (?-mi:%s) (?D)".split()
+BEHIND = r"a [ab] \w s(?:s|1)? (?:a|bc) \s{1,2} a*b ß \n|k".split()
+
+
+def random_pattern(draw, depth):
+    def part():
+        return random_pattern(draw, depth - 1)
+
+    kind = draw.random()
+    if depth == 0 or kind < 0.28:
+        return draw.choice(ATOMS if draw.random() < 0.9 else PLACES)
+    if kind < 0.50:
+        return "".join(part() for _ in range(draw.randrange(1, 4)))
+    if kind < 0.62:
+        return "(?:" + part() + "|" + part() + ")"
+    if kind < 0.82:
+        inner = part()
+        inner = "(?:%s)" % inner if draw.random() < 0.8 and len(inner) > 1 else inner
+        return inner + draw.choice(QUANTIFIERS) + (draw.choice(QUANTIFIERS) if draw.random() < 0.15 else "")
+    if kind < 0.86:
+        return "(" + part() + ")" + (part() + "\\1" if draw.random() < 0.3 else "")
+    if kind < 0.89:
+        return "(?>" + part() + ")"
+    if kind < 0.92:
+        return draw.choice(["(?=", "(?!"]) + part() + ")"
+    if kind < 0.95:
+        return draw.choice(["(?<=", "(?<!"]) + draw.choice(BEHIND) + ")"
+    if kind < 0.98:
+        return draw.choice(OPTIONS).replace("%s", part())
+    return part() + "|" + part()
