@@ -29,6 +29,7 @@ void bpe_deinit(struct bpe *m)
     free(m->pairs);
     free(m->made);
     free(m->slots);
+    free(m->filter);
     free(m->byte_rank);
     free(m->seams);
     bpe_cache_free(m->cache);
@@ -103,14 +104,24 @@ bool bpe_add(struct bpe *m, int32_t left, int32_t right, int32_t id)
 /* Of equal pairs the later one stays, as in the reference, which inserts them into a map. */
 static bool index_pairs(struct bpe *m)
 {
+    size_t bits = 64;
+    while (bits < 4 * m->n_pairs)
+        bits *= 2;
+    m->filter_mask = bits - 1;
+    m->filter = calloc(bits / 64, sizeof *m->filter);
     m->n_slots = 2 * m->n_pairs + 2;
     m->slots = malloc(m->n_slots * sizeof *m->slots);
-    if (!m->slots)
+    if (!m->filter || !m->slots)
         return false;
     for (size_t i = 0; i < m->n_slots; i++)
         m->slots[i].rank = BPE_NO_RANK;
-    for (size_t i = 0; i < m->n_pairs; i++)
-        *bpe_find_pair(m, (int32_t)m->pairs[i].left, (int32_t)m->pairs[i].right) = m->pairs[i];
+    for (size_t i = 0; i < m->n_pairs; i++) {
+        int32_t  left = (int32_t)m->pairs[i].left, right = (int32_t)m->pairs[i].right;
+        uint64_t hash = bpe_pair_hash(m, left, right);
+        size_t   bit = bpe_filter_bit(m, hash);
+        m->filter[bit / 64] |= (uint64_t)1 << (bit % 64);
+        *bpe_find_slot(m, hash, left, right) = m->pairs[i];
+    }
     free(m->pairs);
     m->pairs = NULL;
     return true;
@@ -162,7 +173,7 @@ static bool index_bytes(struct bpe *m)
     m->byte_rank = malloc(256 * sizeof *m->byte_rank);
     for (unsigned a = 0; m->byte_rank && a < 256; a++)
         for (unsigned b = 0; b < 256; b++)
-            m->byte_rank[a][b] = bpe_find_pair(m, m->byte_id[a], m->byte_id[b])->rank;
+            m->byte_rank[a][b] = bpe_rank(m, m->byte_id[a], m->byte_id[b]);
     return m->byte_rank;
 }
 

@@ -25,7 +25,9 @@ struct bpe {
     size_t              n_pairs, cap, made_cap;
     struct bpe_pair    *slots; /* hash table, half full */
     size_t              n_slots;
-    uint64_t            seed;   /* odd */
+    uint64_t *filter; /* a bit for each hashed pair: most looks are for pairs that no merge joins, and end here */
+    size_t    filter_mask;
+    uint64_t  seed;             /* odd */
     uint32_t (*byte_rank)[256]; /* of each pair of bytes; NULL if some byte has no token */
     /* Which characters meet where a merge joins two texts, a bit for each (last of the left, first of the right), some
      * hashed. Two neighbours that no merge joins stay apart whatever happens around them, so a long piece falls into

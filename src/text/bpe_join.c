@@ -37,8 +37,8 @@ static size_t join_short(const struct bpe *m, const char *bytes, int32_t *v, siz
 {
     uint32_t rank[SHORT_MAX]; /* of v[i] and v[i + 1] */
     for (size_t i = 0; i + 1 < n; i++)
-        rank[i] = bytes ? m->byte_rank[(unsigned char)bytes[i]][(unsigned char)bytes[i + 1]]
-                        : bpe_find_pair(m, v[i], v[i + 1])->rank;
+        rank[i] =
+            bytes ? m->byte_rank[(unsigned char)bytes[i]][(unsigned char)bytes[i + 1]] : bpe_rank(m, v[i], v[i + 1]);
     for (;;) {
         size_t   best = 0;
         uint32_t least = BPE_NO_RANK;
@@ -55,12 +55,10 @@ static size_t join_short(const struct bpe *m, const char *bytes, int32_t *v, siz
             v[i] = v[i + 1];
             rank[i] = rank[i + 1];
         }
-        if (best > 0) /* both looks miss the cache as a rule: let them do it at the same time */
-            __builtin_prefetch(&m->slots[bpe_pair_place(m, (uint32_t)v[best - 1], (uint32_t)v[best])]);
         if (best + 1 < n)
-            rank[best] = bpe_find_pair(m, v[best], v[best + 1])->rank;
+            rank[best] = bpe_rank(m, v[best], v[best + 1]);
         if (best > 0)
-            rank[best - 1] = bpe_find_pair(m, v[best - 1], v[best])->rank;
+            rank[best - 1] = bpe_rank(m, v[best - 1], v[best]);
     }
 }
 
@@ -104,7 +102,7 @@ static int queue_pair(const struct bpe *m, struct bpe_scratch *s, uint32_t i, st
     a->rank = BPE_NO_RANK;
     if (a->next == NO_NODE)
         return 0;
-    a->rank = bpe_find_pair(m, a->id, s->nodes[a->next].id)->rank;
+    a->rank = bpe_rank(m, a->id, s->nodes[a->next].id);
     return a->rank == BPE_NO_RANK ? 0 : heap_push(s, (uint64_t)a->rank << 32 | i, e);
 }
 
