@@ -54,7 +54,25 @@ static bool index_finder(struct added_finder *f, const struct added *a, bool nor
             i++;
         f->first[b] = (uint32_t)i;
     }
+    f->only = f->n ? (unsigned char)f->sorted[0]->spelling.p[0] : -1;
+    if (f->n && f->sorted[f->n - 1]->spelling.p[0] != f->sorted[0]->spelling.p[0])
+        f->only = -1;
     return true;
+}
+
+/* The first place from `from` on where a token may begin. */
+static size_t candidate(const struct added_finder *f, struct str text, size_t from)
+{
+    const unsigned char *p = (const unsigned char *)text.p;
+    if (!f->n || from >= text.n)
+        return text.n;
+    if (f->only >= 0) {
+        const char *hit = memchr(text.p + from, f->only, text.n - from);
+        return hit ? (size_t)(hit - text.p) : text.n;
+    }
+    while (from < text.n && f->first[p[from]] == f->first[p[from] + 1])
+        from++;
+    return from;
 }
 
 bool added_index(struct added *a, size_t n_ids)
@@ -170,10 +188,7 @@ static void widen(const struct added_walk *w, const struct added_token *t, size_
 bool added_next(struct added_walk *w, struct str *gap, const struct added_token **token)
 {
     *token = NULL;
-    for (; w->from < w->text.n; w->from++) {
-        unsigned b = (unsigned char)w->text.p[w->from];
-        if (w->f->first[b] == w->f->first[b + 1])
-            continue;
+    for (; (w->from = candidate(w->f, w->text, w->from)) < w->text.n; w->from++) {
         const struct added_token *t = added_at(w->f, w->text.p + w->from, w->text.n - w->from);
         if (!t)
             continue;

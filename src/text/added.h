@@ -28,6 +28,7 @@ struct added_finder {
     const struct added_token **sorted; /* [n] by spelling */
     size_t                     n;
     uint32_t                   first[257]; /* tokens whose spelling begins with byte b: first[b] .. first[b + 1] - 1 */
+    int                        only;       /* the byte with which all begin; -1: they differ */
 };
 
 struct added {

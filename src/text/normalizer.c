@@ -223,12 +223,17 @@ static int put_form(struct str text, enum kind kind, struct buf *out, struct err
     return status || done == text.n ? status : map((struct str){text.p + done, text.n - done}, kind, out, e);
 }
 
-static bool ascii(struct str s)
+/* The first character that NFC may change; the end if there is none. */
+static size_t first_unsafe(struct str text)
 {
-    for (size_t i = 0; i < s.n; i++)
-        if ((unsigned char)s.p[i] >= 0x80)
-            return false;
-    return true;
+    const char *p = text.p + utf8_ascii_prefix(text.p, text.n), *end = text.p + text.n;
+    while (p < end) {
+        const char *q = p;
+        if (unicode_class(utf8_next(&q)) & UNICODE_NFC_UNSAFE)
+            break;
+        p = q;
+    }
+    return (size_t)(p - text.p);
 }
 
 /* NFC of text whose first unsafe character begins at `at`. */
@@ -263,17 +268,9 @@ static int put_nfc(struct str text, size_t at, struct buf *out, struct error *e)
 
 static int run_form(enum kind kind, struct str *text, struct buf *out, size_t *head, struct error *e)
 {
-    size_t at = 0, len;
+    size_t at = kind == NFC ? first_unsafe(*text) : utf8_ascii_prefix(text->p, text->n);
     int    status;
-    if (ascii(*text))
-        return 0;
-    for (; kind == NFC && at < text->n; at += len) {
-        uint32_t cp = 0;
-        len = (size_t)utf8_decode(text->p + at, text->n - at, &cp);
-        if (unicode_class(cp) & UNICODE_NFC_UNSAFE)
-            break;
-    }
-    if (kind == NFC && at == text->n)
+    if (at == text->n)
         return 0;
     if ((status = put_form((struct str){text->p, *head}, kind, out, e)) != 0)
         return status;
