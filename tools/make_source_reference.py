@@ -163,6 +163,7 @@ def rank_cases(n):
         "kimi": ({"tiktoken.model": "@ranks", "tokenizer_config.json": config("TikTokenTokenizer", added_tokens_decoder=kimi)}, KIMI, reserved, None, []),
         "hunyuan": ({"hy.tiktoken": "@ranks", "tokenizer_config.json": config("HYTokenizer")}, QWEN, ["<|endoftext|>", "<|startoftext|>", "<|bos|>", "<|eos|>", "<|pad|>"] + extra, NFC(), []),
         "glm4": ({"tokenizer.model": "@ranks", "tokenizer_config.json": config("ChatGLM4Tokenizer")}, LLAMA3, glm, None, ["[gMASK]", "<sop>"]),
+        "glm4 by auto_map": ({"tokenizer.model": "@ranks", "tokenizer_config.json": dict(auto_map={"AutoTokenizer": ["x.ChatGLM4Tokenizer", None]})}, LLAMA3, glm, None, ["[gMASK]", "<sop>"]),
         "llama3 original": ({"tokenizer.model": "@ranks"}, LLAMA3, llama, None, ["<|begin_of_text|>"]),
         "o200k": ({"o200k_base.tiktoken": "@ranks"}, O200K, ["<|startoftext|>", "<|endoftext|>"], None, []),
         "cl100k": ({"cl100k_base.tiktoken": "@ranks"}, CL100K, ["<|dummy_0|>", "<|endoftext|>"], None, []),

@@ -171,11 +171,21 @@ bool tiktoken_is(struct str file)
 
 /* ---- what the file does not say ---- */
 
+/* Whether the class, or the one of the repository's own code that auto_map names ("module.Class"), is called so. */
+static bool is_class(const struct draft *d, const char *name)
+{
+    const json_t *map = json_object_get(d->config, "auto_map");
+    const json_t *code = json_is_object(map) ? json_object_get(map, "AutoTokenizer") : map;
+    const char   *remote = json_string_value(json_is_array(code) ? json_array_get(code, 0) : code);
+    const char   *dot = remote ? strrchr(remote, '.') : NULL;
+    return draft_is_class(d, name) || (dot && !strcmp(dot + 1, name));
+}
+
 static const struct kind *find_kind(struct draft *d)
 {
     const char *file = file_base(d->path);
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-        if (kinds[i].class_name && draft_is_class(d, kinds[i].class_name))
+        if (kinds[i].class_name && is_class(d, kinds[i].class_name))
             return &kinds[i];
     if (d->class_name && !draft_is_class(d, "LlamaTokenizer"))
         return NULL;
