@@ -231,15 +231,10 @@ demo:
 bench: all
 	@bench/compare
 
-## make bench-text compare encoding and loading of tokenizers with Hugging Face's (PYTHON has `tokenizers`)
-.PHONY: bench-text
-bench-text: $(B)/bench/text_ours
-	@$(PYTHON) bench/text --program $< $(ARGS)
-
-## make bench-templates compare rendering of chat templates with jinja2 (PYTHON has `transformers`)
-.PHONY: bench-templates
-bench-templates: $(B)/bench/templates_ours
-	@$(PYTHON) bench/templates --program $< $(ARGS)
+## make bench-text bench-templates   the same for tokenizers (Hugging Face's) and chat templates (jinja2); ARGS='--help'
+.PHONY: bench-text bench-templates
+bench-text bench-templates: bench-%: $(B)/bench/%_ours $(TEXT_VENV)/.done
+	@$(TEXT_VENV)/bin/python bench/$* --program $< $(ARGS)
 
 ## make install    DESTDIR= PREFIX=/usr/local: program, server link, libraries, header, pkg-config file
 install: all $(B)/$(SONAME)
