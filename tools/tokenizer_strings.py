@@ -11,7 +11,8 @@ PLAIN = [
     "it'ſ 'ſ\u212a's", "'s't're've'm'll'd", "''''s", "x'", "O'Reilly's o'clock 'S 'LL'VE",
     # white space
     "\n", "\n\n\n", "\r\n", "\r\n\r\n a", "\t\t\tx", "a\n", "a \n", "a  \n  b", " \n \n \n x", "   leading", "trailing   ",
-    "a\u2003b\u2009c\u202fd\u205fe\u3000f", "a\u0085b\u2028c\u2029d", "\x0b\x0c\x1c\x1d\x1e\x1f", "x\u200bx\u200cx\u200dx\ufeffx",
+    "a\u2003b\u2009c\u202fd\u205fe\u3000f", "a\u0085b\u2028c\u2029d", "\x0b\x0c\x1c\x1d\x1e\x1f",
+    "x\u200bx\u200cx\u200dx\ufeffx",
     "\u00a0\u00a0x", " " * 17 + "x" + " " * 31, "\t \t \n\t \r \n", "a" + "\n" * 40 + "b",
     # digits
     "0 1 12 123 1234 12345 123456 1234567", "3.14159 1,000,000 -42 +7 1e-9 0x1F 1/2", "٠١٢٣٤٥٦٧٨٩ ०१२३ ๐๑๒ １２３",
@@ -23,23 +24,29 @@ PLAIN = [
     "https://example.org/a/b?c=d&e=%20f#g", "C:\\Windows\\System32", "{{- if .x }}\n{{ end }}", "!=<=>=&&||::->**//##",
     "{\"a\": [1, 2.5, null, true], \"b\": {\"c\": \"d\"}}\r\n", "-----BEGIN-----\n=====\n*****\n_____", "/\n//\n/// \r\n/",
     # scripts
-    "Ünïcödé Straße ŒUVRE ĳ ǅ ǆ Ǆ ﬁ ﬂ", "Привет, мир! ЁЖ ёж Ѣ", "Γειά σου Κόσμε ΆΈΉ", "שלום עולם שָׁלוֹם", "مرحبا بالعالم ـــ لَا ﷽",
+    "Ünïcödé Straße ŒUVRE ĳ ǅ ǆ Ǆ ﬁ ﬂ", "Привет, мир! ЁЖ ёж Ѣ", "Γειά σου Κόσμε ΆΈΉ", "שלום עולם שָׁלוֹם",
+    "مرحبا بالعالم ـــ لَا ﷽",
     "नमस्ते दुनिया क्षत्रिय", "வணக்கம் உலகம்", "สวัสดีชาวโลก", "ສະບາຍດີ", "မင်္ဂလာပါ", "ជំរាបសួរ", "བཀྲ་ཤིས་བདེ་ལེགས།",
     "გამარჯობა ᲛᲗᲐᲕᲠᲣᲚᲘ", "Բարեւ աշխարհ", "ሰላም ዓለም", "こんにちは世界。カタカナ、ｶﾀｶﾅ！ー", "你好，世界！這是繁體字。", "안녕하세요 세계 ᄒᆞᆫ글",
     "𠀀𠀁 𪚥 𰻝 ㍿ ㌔", "ᚠᛇᚻ᛫ᛒᛦᚦ", "𐍈𐌰𐌹 𓀀𓂀 𒀀", "Tiếng Việt: Ðường phố", "ꙮ Ꚍ ꦲꦏ꧀ꦱꦫ ⴰⵣⵓⵍ", "Ꭰ ꭰ ᏸ 𞤀𞤢 𝐀𝓫𝔠",
     "ʰʷˠ ªº ˈˌ ᵃᵇᶜ", "Mixed漢字かなカナhangul한글абв123", "AaBbÇçŁłŻżDžDŽdž", "ABCdef ABCDef aBcDeF XMLHttpRequest iPhone McDonald's",
     # marks, joiners, emoji, planes
     "e\u0301 e\u0301e\u0301 \u0301 \u0301a a\u0301\u0323\u0302", "A\u030a \u212b \u1e9b\u0323 q\u0307\u0323 \u1100\u1161\u11a8",
-    "\u0041\u0300\u0301\u0302\u0303\u0304" * 5, "Z\u0351\u036b\u0343\u036aa\u0302lg\u033do\u0321", "\u0928\u093c \u0958 \u0b92\u0bd7",
+    "\u0041\u0300\u0301\u0302\u0303\u0304" * 5, "Z\u0351\u036b\u0343\u036aa\u0302lg\u033do\u0321",
+    "\u0928\u093c \u0958 \u0b92\u0bd7",
     "😀😃😄 👨‍👩‍👧‍👦 🏳️‍🌈 👍🏽 🇩🇪🇫🇷 ❤️ ☺︎ 1️⃣ #️⃣", "🧑🏿‍🚀x🧑🏿‍🚀 🫠 🪿", "← → ∑ ∫ √ ∞ ≠ ⊂ ☃ ♥ ♪ € £ ¥ ₿ © ® ™ ° ± × ÷",
-    "“quotes” ‘single’ «guillemets» „low“ … – — ‐ ‑ • · † ‡ § ¶", "\u202ertl\u202c \u2066iso\u2069 \ue000 \uf8ff \U000f0000 \U0010ffff",
+    "“quotes” ‘single’ «guillemets» „low“ … – — ‐ ‑ • · † ‡ § ¶",
+    "\u202ertl\u202c \u2066iso\u2069 \ue000 \uf8ff \U000f0000 \U0010ffff",
     "\u32ff\ua7f2 \U00010793 a\U00011935\U00011930\u0301 \U0001e030\U0001fbf3 e\u1abf\u0301\u0323\u0897\u0316",
     "\x00a\x00\x01\x7f\x80\x9f", "\ufffd\ufffe\uffff", "\u0378\u0e80 \U0001faff \u1c8a \U00010d40\U0001e5d0 \U0002ebf0",
     # special tokens and what looks like them
-    "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n", "<|endoftext|><|endoftext|> <|endoftext|>", "<|im_start|", "<|im_end|>>",
-    "< |im_end|>", "<|IM_END|>", "<think>\nx\n</think>\n\ny", "<tool_call>{\"name\": \"f\"}</tool_call>", "<s>a</s> <s> b </s><unk>",
+    "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n", "<|endoftext|><|endoftext|> <|endoftext|>", "<|im_start|",
+    "<|im_end|>>",
+    "< |im_end|>", "<|IM_END|>", "<think>\nx\n</think>\n\ny", "<tool_call>{\"name\": \"f\"}</tool_call>",
+    "<s>a</s> <s> b </s><unk>",
     "<bos>x<eos><pad><start_of_turn>user\n<end_of_turn>", "<｜begin▁of▁sentence｜>a<｜User｜>b<｜Assistant｜><｜end▁of▁sentence｜>",
-    "<|start|>system<|message|>x<|end|><|return|><|call|>", "[INST] x [/INST]", "<|fim_prefix|>a<|fim_suffix|>b<|fim_middle|>", "▁a▁ ▁▁b",
+    "<|start|>system<|message|>x<|end|><|return|><|call|>", "[INST] x [/INST]", "<|fim_prefix|>a<|fim_suffix|>b<|fim_middle|>",
+    "▁a▁ ▁▁b",
     "<0x0A><0xFF><0x4", "Ġthe Ċ ĉ Ã© âĢĻ", "a<|im_end|>b  <|im_end|>  c\n<|im_end|>\n", "<repo_name>x<file_sep>y<jupyter_code>",
     "<image_soft_token><unused0><unused99>", "<｜tool▁calls▁begin｜><｜tool▁sep｜>x", "<|reserved_200013|> <|startoftext|>",
 ]
@@ -93,27 +100,42 @@ MORE = [
     # text that NFC, NFD, NFKC or NFKD change
     "\u0340\u0341\u0343\u0344\u0374\u037e\u0387\u0958\u09dc\u0a33\u0b5c\u0f43\u1f71\u1ffd\u2000\u2126\u212a\u2329\u2adc\uf900\ufa0e\ufb1d\ufb4e",
     "\u1100\u1161\u11a8 \u1112\u1161\u11ab\u1100\u1173\u11af \uac00\u11a7 \uac00\u11a8 \uac01\u11a8 \u1100\u1100\u1161 \u115f\u1161 \ua960\ud7b0\ud7cb",
-    "ㄱㅏㄴ ﾡﾢ ﾾ㈀㈜㉠", "ａＢＣ１２３！～　｡｢｣ ﷺ ﬃ ﬓ ꟲ ㋿ ㏾ ㎏ ℡ ™ ℵ Ⓐ ⑳ ⁇ ‥ … ´ ¨ ˘ ͺ", "\u0f71\u0f72\u0f74\u0f73 \u0cca\u0cc6\u0cc2 \u0dd9\u0dcf\u0dca",
-    "a\u0315\u0300\u05ae\u0062 a\u05ae\u0300\u0315b \u0061\U0001d165\U0001d16d \U0001d15e\U0001d1bb", "\u1e9b\u0323\u0307 \u0073\u0323\u0307 ẛ̣",
-    "İıIi ẞß ǰ ΐ ŉ Ω K Å ſt ﬆ Σσς ΑΣ ϴ ϐ Ⰰⰰ", "\U00011099\U000110ba \U0001134b\u0b47\u0b3e\U00011357 \U00016121\U0001611e \U0002f800\U0002fa1d",
+    "ㄱㅏㄴ ﾡﾢ ﾾ㈀㈜㉠", "ａＢＣ１２３！～　｡｢｣ ﷺ ﬃ ﬓ ꟲ ㋿ ㏾ ㎏ ℡ ™ ℵ Ⓐ ⑳ ⁇ ‥ … ´ ¨ ˘ ͺ",
+    "\u0f71\u0f72\u0f74\u0f73 \u0cca\u0cc6\u0cc2 \u0dd9\u0dcf\u0dca",
+    "a\u0315\u0300\u05ae\u0062 a\u05ae\u0300\u0315b \u0061\U0001d165\U0001d16d \U0001d15e\U0001d1bb",
+    "\u1e9b\u0323\u0307 \u0073\u0323\u0307 ẛ̣",
+    "İıIi ẞß ǰ ΐ ŉ Ω K Å ſt ﬆ Σσς ΑΣ ϴ ϐ Ⰰⰰ",
+    "\U00011099\U000110ba \U0001134b\u0b47\u0b3e\U00011357 \U00016121\U0001611e \U0002f800\U0002fa1d",
     # emoji: joined, flags, keycaps, skin tones, tags, selectors in odd places
-    "👩‍❤️‍💋‍👨👨🏻‍🤝‍👨🏿🧑‍🧑‍🧒‍🧒🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f🏴‍☠️", "🇦🇧🇨 🇺🇳🇪🇺x🇯🇵", "0️⃣*️⃣9\u20e3 ©️®️‼️⁉️ ㊗️",
+    "👩‍❤️‍💋‍👨👨🏻‍🤝‍👨🏿🧑‍🧑‍🧒‍🧒🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f🏴‍☠️", "🇦🇧🇨 🇺🇳🇪🇺x🇯🇵",
+    "0️⃣*️⃣9\u20e3 ©️®️‼️⁉️ ㊗️",
     "\u200d👍 👍\u200d \ufe0f\ufe0e a\ufe0f 👍\ufe0f🏽🏽", "🙂🙃😉:-) (╯°□°)╯︵ ┻━┻ ¯\\_(ツ)_/¯ ʕ•ᴥ•ʔ", "👍🏿" * 30, "🧜🏽‍♀️🧜🏽‍♂️" * 12,
     # right to left, other orders and controls of them
-    "\u200fשָׁלוֹם\u200e (abc) ١٢٣ \u2067מספר 5\u2069", "اَلسَّلَامُ عَلَيْكُمْ وَرَحْمَةُ ٱللَّٰهِ، ﻻ ﻷ؟ ۱۲۳", "ܫܠܡܐ ߒߞߏ މާރާތް ᠮᠣᠩᠭᠣᠯ ꡖꡍꡂ", "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069a",
+    "\u200fשָׁלוֹם\u200e (abc) ١٢٣ \u2067מספר 5\u2069", "اَلسَّلَامُ عَلَيْكُمْ وَرَحْمَةُ ٱللَّٰهِ، ﻻ ﻷ؟ ۱۲۳",
+    "ܫܠܡܐ ߒߞߏ މާރާތް ᠮᠣᠩᠭᠣᠯ ꡖꡍꡂ", "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069a",
     # control characters, private use, unassigned, noncharacters
-    "".join(map(chr, range(32))), "".join(map(chr, range(127, 161))), "a\x00b\x00\x00c\x00", "\x1b[31mred\x1b[0m\x07\x08\x7f", "\ue000a\uf8ff \U000f0000b\U0010fffd",
-    "\ufdd0\ufdef\ufffe\uffff\U0001fffe\U0010ffff", "\u0378\u05ff\u1cff\u2fe0\U0001f8ff\U000323b0\U000e0fff x\U000e01f0", "\ufff9a\ufffab\ufffb \ufffc\ufffd",
+    "".join(map(chr, range(32))), "".join(map(chr, range(127, 161))), "a\x00b\x00\x00c\x00", "\x1b[31mred\x1b[0m\x07\x08\x7f",
+    "\ue000a\uf8ff \U000f0000b\U0010fffd",
+    "\ufdd0\ufdef\ufffe\uffff\U0001fffe\U0010ffff", "\u0378\u05ff\u1cff\u2fe0\U0001f8ff\U000323b0\U000e0fff x\U000e01f0",
+    "\ufff9a\ufffab\ufffb \ufffc\ufffd",
     # look-alikes of special tokens
-    "<|im_start|>system\n<|im_start|> <|im_start |><|im_start|>>", "<｜User｜><|User|><｜User|>", "<s><S></S>< s></ s><s/>", "[BOS][EOS][CLS][SEP][PAD][UNK][MASK] [mask]",
-    "<|<|endoftext|>|><|endoftext<|endoftext|>", "<bos><bos> <start_of_turn>model\n<end_of_turn>\n<eos>", "<unused1><unused10><unused100>", "<|reserved_special_token_0|>",
-    "\n\n\n\n\n<table>\n\n<h1>\n</h1></table>\t\t\t▁▁▁▁ ▁ ", "<0x00><0xff><0xFF><0xZZ><0x1><0x100>", "ĠĠ ĊĊ ČĊ ĉ Ń Ġthe âĢ Ã", "##ing ##s @@ </w> \u2581",
+    "<|im_start|>system\n<|im_start|> <|im_start |><|im_start|>>", "<｜User｜><|User|><｜User|>", "<s><S></S>< s></ s><s/>",
+    "[BOS][EOS][CLS][SEP][PAD][UNK][MASK] [mask]",
+    "<|<|endoftext|>|><|endoftext<|endoftext|>", "<bos><bos> <start_of_turn>model\n<end_of_turn>\n<eos>",
+    "<unused1><unused10><unused100>", "<|reserved_special_token_0|>",
+    "\n\n\n\n\n<table>\n\n<h1>\n</h1></table>\t\t\t▁▁▁▁ ▁ ", "<0x00><0xff><0xFF><0xZZ><0x1><0x100>", "ĠĠ ĊĊ ČĊ ĉ Ń Ġthe âĢ Ã",
+    "##ing ##s @@ </w> \u2581",
     "<tool_response>\n</tool_response> <think></think> <|vision_start|><|image_pad|><|vision_end|> <|channel|>analysis<|message|>",
     # code and data
-    "if (a<b&&c>d||!e) { x <<= 2; y >>>= 3; z ??= w?.v; } /* ä */", "fn f<'a, T: ?Sized + 'a>(x: &'a mut T) -> Result<(), Box<dyn Error>> { Ok(()) }",
-    "\t\tself.x[1:-1, ::2] **= -0.5e-10j  # noqa\n\n\n    @property\n\tdef y(self): ...\r\n", "𝒙 ← ∀ε>0 ∃δ: |x−a|<δ ⇒ |f(x)−L|<ε ∎ ∬∂Ω ℝⁿ ≈ π·r²", "|a|b|\n|---|:-:|\n| 1 | 2 |\n\n```py\nx\n```\n- [ ] a\n\t* b",
-    "SGVsbG8gV29ybGQh4pyT==\n0xDEADBEEF 1e+10 0b1010 0o17 1'000'000 .5 5. ...", "$\\frac{\\partial u}{\\partial t} = \\alpha\\nabla^{2}u$ \\\\ &amp; %d%%", "user@example.com +49 (0)30 123-456 #tag @name 50% $9.99 €9,99 10°C 5'11\"",
-    "WE'RE we’re I’M don’t DON’T l’été aujourd'hui rock'n'roll 'twas y'all'd've", "can't\u2019t'S'T'Re'vE'M'lL'd'ſ'x ''ll 'lll 're''ve", "HTMLParser2XMLv3.0iOS17MacBook_Pro-M3 camelCaseABCdEF ÀÉÎõü ǅungla",
+    "if (a<b&&c>d||!e) { x <<= 2; y >>>= 3; z ??= w?.v; } /* ä */",
+    "fn f<'a, T: ?Sized + 'a>(x: &'a mut T) -> Result<(), Box<dyn Error>> { Ok(()) }",
+    "\t\tself.x[1:-1, ::2] **= -0.5e-10j  # noqa\n\n\n    @property\n\tdef y(self): ...\r\n",
+    "𝒙 ← ∀ε>0 ∃δ: |x−a|<δ ⇒ |f(x)−L|<ε ∎ ∬∂Ω ℝⁿ ≈ π·r²", "|a|b|\n|---|:-:|\n| 1 | 2 |\n\n```py\nx\n```\n- [ ] a\n\t* b",
+    "SGVsbG8gV29ybGQh4pyT==\n0xDEADBEEF 1e+10 0b1010 0o17 1'000'000 .5 5. ...",
+    "$\\frac{\\partial u}{\\partial t} = \\alpha\\nabla^{2}u$ \\\\ &amp; %d%%",
+    "user@example.com +49 (0)30 123-456 #tag @name 50% $9.99 €9,99 10°C 5'11\"",
+    "WE'RE we’re I’M don’t DON’T l’été aujourd'hui rock'n'roll 'twas y'all'd've",
+    "can't\u2019t'S'T'Re'vE'M'lL'd'ſ'x ''ll 'lll 're''ve", "HTMLParser2XMLv3.0iOS17MacBook_Pro-M3 camelCaseABCdEF ÀÉÎõü ǅungla",
 ]
 
 
@@ -138,7 +160,8 @@ def own(added, seed=22):
     added = sorted(added)
     some = added if len(added) <= 24 else rng.sample(added, 24)
     return ["".join(some), "".join(f"x{t}y" for t in some), "".join(f" {t} " for t in some), "".join(f"\n{t}{t}\t" for t in some),
-            " ".join(t[:-1] + t for t in some), " ".join(t.upper() + t[1:] for t in some), "".join(f"{t}e\u0301\u3000" for t in some),
+            " ".join(t[:-1] + t for t in some), " ".join(t.upper() + t[1:] for t in some),
+            "".join(f"{t}e\u0301\u3000" for t in some),
             "".join(t[:len(t) // 2] + " " + t[len(t) // 2:] for t in some)]
 
 
