@@ -23,12 +23,12 @@ static const char source[] =
     "2})|dictsort }}"
     "{{ messages|groupby('role')|list|length }}{{ strftime_now('%Y') }}{{ bos_token }}";
 
-static int load_and_render(const char *dir, json_t *request, struct error *e)
+static int load_and_render(const char *dir, const struct chat_template_choice *choice, json_t *request, struct error *e)
 {
     struct chat_template *t = NULL;
     struct buf            out;
     json_t               *copy = json_deep_copy(request);
-    int                   rc = copy ? chat_template_load(&t, dir, NULL, e) : error_nomem(e, "the test's copy");
+    int                   rc = copy ? chat_template_load(&t, dir, choice, e) : error_nomem(e, "the test's copy");
     buf_init(&out, 1 << 20);
     if (!rc)
         rc = chat_template_adapt(t, copy, e);
@@ -40,31 +40,18 @@ static int load_and_render(const char *dir, json_t *request, struct error *e)
     return rc;
 }
 
-static void test_every_allocation(void **state)
+/* Every allocation fails once. */
+static void sweep(const char *dir, const struct chat_template_choice *choice, const char *text)
 {
-    char   *dir = tmp_make();
-    FILE   *f = fopen(tmp_path(dir, "chat_template.jinja"), "wb");
-    json_t *request;
+    json_t *request = json_loads(text, 0, NULL);
     long    n = 0;
     int     rc;
-    (void)state;
-    assert_non_null(f);
-    assert_true(fputs(source, f) >= 0 && !fclose(f));
-    f = fopen(tmp_path(dir, "tokenizer_config.json"), "wb");
-    assert_non_null(f);
-    assert_true(fputs("{\"bos_token\":{\"content\":\"<s>\"}}", f) >= 0 && !fclose(f));
-    json_set_alloc_funcs(__wrap_malloc, free);
-    request = json_loads(
-        "{\"messages\":[{\"role\":\"system\",\"content\":\"a\"},{\"role\":\"user\",\"content\":[{\"type\":\"text\","
-        "\"text\":\"b\"}]},{\"role\":\"assistant\",\"content\":\"c \"}],\"tools\":[{\"a\":[1,2.5,null]}],"
-        "\"continue_final_message\":false}",
-        0, NULL);
     assert_non_null(request);
     do {
         struct error e = {0};
         failed = false;
         countdown = ++n;
-        rc = load_and_render(dir, request, &e);
+        rc = load_and_render(dir, choice, request, &e);
         countdown = -1;
         /* jansson's parser words some of its own allocation failures as syntax errors */
         if (rc && rc != ERR_NOMEM && !strstr(e.msg, "not valid JSON"))
@@ -76,6 +63,41 @@ static void test_every_allocation(void **state)
     assert_false(failed);
     print_message("%ld allocations\n", n - 1);
     json_decref(request);
+}
+
+static void write_file(const char *dir, const char *name, const char *text)
+{
+    FILE *f = fopen(tmp_path(dir, name), "wb");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0 && !fclose(f));
+}
+
+static void test_every_allocation(void **state)
+{
+    char *dir = tmp_make();
+    (void)state;
+    write_file(dir, "chat_template.jinja", source);
+    write_file(dir, "tokenizer_config.json", "{\"bos_token\":{\"content\":\"<s>\"}}");
+    sweep(dir, NULL,
+          "{\"messages\":[{\"role\":\"system\",\"content\":\"a\"},{\"role\":\"user\",\"content\":[{\"type\":\"text\","
+          "\"text\":\"b\"}]},{\"role\":\"assistant\",\"content\":\"c \"}],\"tools\":[{\"a\":[1,2.5,null]}],"
+          "\"continue_final_message\":false}");
+    tmp_remove(dir);
+}
+
+/* A built-in template that wants most of what messages can be changed in. */
+static void test_adapting(void **state)
+{
+    char *dir = tmp_make();
+    (void)state;
+    write_file(dir, "tokenizer_config.json", "{\"chat_template\":[{\"name\":\"default\",\"template\":\"x\"}]}");
+    sweep(
+        dir, &(struct chat_template_choice){.name = "gemma"},
+        "{\"messages\":[{\"role\":\"developer\",\"content\":\"a\"},{\"role\":\"user\",\"content\":[{\"type\":\"text\","
+        "\"text\":\"b\"}]},{\"role\":\"user\",\"content\":\"c\"},{\"role\":\"assistant\",\"content\":null,\"thinking\":"
+        "\"h\","
+        "\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}}]},"
+        "{\"role\":\"tool\",\"content\":\"d\"},{\"role\":\"user\",\"content\":\"e\"}]}");
     tmp_remove(dir);
 }
 
@@ -126,6 +148,8 @@ static void test_vectors(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_allocation), cmocka_unit_test(test_vectors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_allocation), cmocka_unit_test(test_adapting),
+                                       cmocka_unit_test(test_vectors)};
+    json_set_alloc_funcs(__wrap_malloc, free);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,7 +84,7 @@ static json_t *value(struct bytes *b, int depth)
     case 0:
         return tag & 8 ? json_null() : json_boolean(tag & 16);
     case 1:
-        return json_integer((json_int_t)(int8_t)next(b) << (tag / 8 % 4 * 16));
+        return json_integer((int8_t)next(b) * ((json_int_t)1 << (tag / 8 % 4 * 16)));
     case 2:
         return json_real(ldexp((int8_t)next(b), (int)(tag / 8) - 16));
     case 3:
