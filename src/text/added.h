@@ -20,7 +20,6 @@ struct added_token {
     bool       single_word;    /* not beside a word character */
     bool       lstrip, rstrip; /* swallows the white space on that side */
     bool       normalized, special;
-    bool       skipped; /* in texts without special tokens: by its spelling, as in the reference */
 };
 
 /* Finds the longest of some tokens that a text has at a place. */

@@ -322,11 +322,17 @@ static int status(const struct detok *d, const struct buf *out)
     return failed ? ERR_NOMEM : 0;
 }
 
+/* Whether a text is that of a special token: the reference asks for the text, not the id. */
+static bool is_special(const struct tokenizer *t, struct str s)
+{
+    int32_t i = vocab_find(&t->added_index, s);
+    return i >= 0 && t->added.v[i].special;
+}
+
 int detok_push(struct detok *d, int32_t id, struct buf *out)
 {
-    const struct added_token *a = added_of(&d->t->added, id);
-    struct str                s = tokenizer_spelling(d->t, id);
-    if (s.p && !(d->skip_special && a && a->skipped))
+    struct str s = tokenizer_spelling(d->t, id);
+    if (s.p && !(d->skip_special && is_special(d->t, s)))
         step_push(d, 0, s, out);
     return status(d, out);
 }

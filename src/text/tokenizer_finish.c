@@ -49,6 +49,7 @@ static void resolve_added(struct tokenizer *t, const char *path, const struct lo
     for (size_t i = 0; i < t->added.n; i++) {
         const struct added_token *a = &t->added.v[i];
         struct added_token       *last = &t->added.v[vocab_find(&t->added_index, a->content)];
+        t->added.respelled |= !str_eq(a->spelling, a->content);
         last->special |= a->special;
         if (!last->decoded.p || !str_eq(a->spelling, a->content))
             last->decoded = a->spelling;
@@ -64,19 +65,6 @@ static void resolve_added(struct tokenizer *t, const char *path, const struct lo
     }
 }
 
-/* The reference keeps the contents of special tokens and asks whether what it decodes is among them. A token that is
- * decoded otherwise than its content is not, unless another one looks like that. */
-static void mark_skipped(struct tokenizer *t)
-{
-    for (size_t i = 0; i < t->added.n; i++) {
-        if (t->added.v[i].id < 0)
-            continue;
-        int32_t same = vocab_find(&t->added_index, t->added.v[i].decoded);
-        t->added.v[i].skipped = same >= 0 && t->added.v[same].special;
-        t->added.respelled |= !str_eq(t->added.v[i].spelling, t->added.v[i].content);
-    }
-}
-
 int tokenizer_finish(struct tokenizer *t, const char *path, const struct log *log, struct error *e)
 {
     int32_t a, b;
@@ -87,7 +75,6 @@ int tokenizer_finish(struct tokenizer *t, const char *path, const struct log *lo
         return error_nomem(e, path);
     t->size = (int)t->vocab.size;
     resolve_added(t, path, log);
-    mark_skipped(t);
     if (!added_index(&t->added, (size_t)t->size))
         return error_nomem(e, path);
     if (model_reads_bytes(&t->model))

@@ -1,5 +1,6 @@
-/* Tokenizers against the reference's output (tools/make_tokenizer_reference.py) on hard texts: published files, and
- * many combinations of components over SmolLM2's vocabulary. Decoding is tested whole and streamed. */
+/* Tokenizers against the reference's output (tools/make_tokenizer_reference.py) on hard texts: published files, many
+ * combinations of components over SmolLM2's vocabulary, and small tokenizers of other kinds. Decoding is tested whole
+ * and streamed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -247,12 +248,34 @@ static void test_variants(void **state)
     tmp_remove(dir);
 }
 
+/* Small tokenizers of the kinds that the published ones lack (tools/make_tokenizer_kinds.py). */
+static void test_kinds(void **state)
+{
+    (void)state;
+    char         *dir = tmp_make();
+    json_t       *kinds = parse_xz(DATA "kinds.json.xz");
+    const json_t *kind;
+    size_t        i;
+    assert_true(json_array_size(kinds) > 10);
+    json_array_foreach(kinds, i, kind)
+    {
+        current = json_string_value(json_object_get(kind, "name"));
+        struct str file = text_of(json_object_get(kind, "tokenizer"));
+        tmp_write(dir, "tokenizer.json", file.p, file.n);
+        struct tokenizer *t = load(dir);
+        check_all(t, json_object_get(kind, "expected"));
+        tokenizer_free(t);
+    }
+    json_decref(kinds);
+    tmp_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_smollm2), cmocka_unit_test(test_qwen3),  cmocka_unit_test(test_deepseek_v3),
-        cmocka_unit_test(test_gptoss),  cmocka_unit_test(test_gemma3), cmocka_unit_test(test_llama2),
-        cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_smollm2),  cmocka_unit_test(test_qwen3),  cmocka_unit_test(test_deepseek_v3),
+        cmocka_unit_test(test_gptoss),   cmocka_unit_test(test_gemma3), cmocka_unit_test(test_llama2),
+        cmocka_unit_test(test_variants), cmocka_unit_test(test_kinds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
