@@ -24,6 +24,11 @@ static int import(struct error *e)
     return convert_gguf("tests/fuzz/corpus/convert/llama-q4_0", tmp_path(dir, "out"), true, NULL, e);
 }
 
+static int import_sentencepiece(struct error *e)
+{
+    return convert_gguf("tests/fuzz/corpus/convert/llama-spm", tmp_path(dir, "out"), true, NULL, e);
+}
+
 static int sampler(struct error *e)
 {
     static const struct mlxcel_logit_bias bias = {1, 1};
@@ -96,6 +101,7 @@ static void every_allocation(void **state)
     json_set_alloc_funcs(__wrap_malloc, free);
     assert_int_equal(import(NULL), 0);
     sweep("import", import);
+    sweep("import of SentencePiece", import_sentencepiece);
     sweep("sampler", sampler);
     sweep("list", list);
     sweep("resolve", resolve);
