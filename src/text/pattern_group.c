@@ -98,6 +98,8 @@ static struct node *options_group(struct reader *r, bool *rest)
 {
     unsigned options = r->options;
     bool     off = false;
+    if (pattern_accept(r, ":"))
+        return group_body(r, options);
     for (; r->p < r->end && *r->p != ')' && *r->p != ':'; r->p++) {
         unsigned one = option_of(*r->p);
         if (*r->p == '-')
@@ -109,8 +111,12 @@ static struct node *options_group(struct reader *r, bool *rest)
         else
             options = off ? options & ~one : options | one;
     }
-    if (pattern_accept(r, ":"))
-        return group_body(r, options);
+    if (pattern_accept(r, ":")) { /* a node of its own, of number 0: unlike an assertion in it, it may be repeated */
+        struct node *n = pattern_node(r, NODE_GROUP), *body = group_body(r, options);
+        if (n && body)
+            pattern_append(n, body);
+        return body ? n : NULL;
+    }
     if (!pattern_accept(r, ")"))
         return pattern_refuse(r, ERR_FORMAT, "has a group without an end");
     if (r->depth == DEPTH_MAX)

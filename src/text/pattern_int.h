@@ -16,7 +16,7 @@ enum node_kind {
     NODE_LIST,   /* children, one after the other; without any it is the empty string */
     NODE_CHOICE, /* children, one of them */
     NODE_REPEAT, /* child, min, max, manner */
-    NODE_GROUP,  /* child; group is its number: captures where something refers to it */
+    NODE_GROUP,  /* child; group is its number, 0 where it has none: captures where something refers to it */
     NODE_ATOMIC, /* child */
     NODE_LOOK,   /* child, text: how it opens, behind */
     NODE_BACK    /* refs: groups, of which the first that has matched counts */
