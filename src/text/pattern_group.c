@@ -6,8 +6,8 @@
 
 #define DEPTH_MAX 64
 
-/* The rest of a group, up to and with its ')'; the options end with it. */
-static struct node *group_body(struct reader *r, unsigned options)
+/* Alternatives under other options, which end with them. */
+static struct node *under_options(struct reader *r, unsigned options)
 {
     struct node *n;
     unsigned     before = r->options;
@@ -18,6 +18,13 @@ static struct node *group_body(struct reader *r, unsigned options)
     n = pattern_alternatives(r);
     r->options = before;
     r->depth--;
+    return n;
+}
+
+/* The rest of a group, up to and with its ')'. */
+static struct node *group_body(struct reader *r, unsigned options)
+{
+    struct node *n = under_options(r, options);
     if (n && !pattern_accept(r, ")"))
         return pattern_refuse(r, ERR_FORMAT, "has a group without an end");
     return n;
@@ -111,23 +118,15 @@ static struct node *options_group(struct reader *r, bool *rest)
         else
             options = off ? options & ~one : options | one;
     }
-    if (pattern_accept(r, ":")) { /* a node of its own, of number 0: unlike an assertion in it, it may be repeated */
-        struct node *n = pattern_node(r, NODE_GROUP), *body = group_body(r, options);
-        if (n && body)
-            pattern_append(n, body);
-        return body ? n : NULL;
-    }
-    if (!pattern_accept(r, ")"))
+    /* A node of its own, of number 0: unlike an assertion in it, it may be repeated. */
+    struct node *n = pattern_node(r, NODE_GROUP), *body;
+    *rest = !pattern_at(r, ":");
+    if (!pattern_accept(r, *rest ? ")" : ":"))
         return pattern_refuse(r, ERR_FORMAT, "has a group without an end");
-    if (r->depth == DEPTH_MAX)
-        return pattern_refuse(r, ERR_LIMIT, "nests groups deeper than %d levels", DEPTH_MAX);
-    unsigned before = r->options;
-    r->depth++;
-    r->options = options;
-    struct node *n = pattern_alternatives(r);
-    r->options = before;
-    r->depth--;
-    *rest = true;
+    body = *rest ? under_options(r, options) : group_body(r, options);
+    if (!n || !body)
+        return NULL;
+    pattern_append(n, body);
     return n;
 }
 
