@@ -117,10 +117,9 @@ static bool is_ip(struct str s)
     if (!text_ends(s, STR("]")) || s.n < 3)
         return false;
     s.n--;
-    if (!skip_group(s, &at) || !skip_group(s, &at))
-        return false;
-    while (n++ < 6 && at < s.n)
-        skip_group(s, &at);
+    for (; n < 8 && (n < 2 || at < s.n); n++)
+        if (!skip_group(s, &at) && n < 2) /* the first two groups end with a colon, up to six more may */
+            return false;
     return at == s.n;
 }
 
