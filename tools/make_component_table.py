@@ -13,15 +13,17 @@ the library itself (0.23.3), by giving it every character:
   word_less    the other way round
   lower        what Lowercase makes of a character
 
-The classes of grapheme clusters come from the package regex 2026.11.19, for the characters of Unicode 16 (unicodedata2
-16.0.0), which is the reference's version there.
+The classes of grapheme clusters come from the package regex 2026.11.19, whose Unicode is newer: of what it lets extend a
+cluster only that counts which does so for the reference's Precompiled (Unicode 17).
 
-    pip install tokenizers==0.23.3 regex==2026.11.19 unicodedata2==16.0.0
+    pip install tokenizers==0.23.3 regex==2026.11.19
     python3 tools/make_component_table.py > src/text/component_table.inc
 """
+import json
+
 import regex
-import unicodedata2
-from tokenizers import Regex, normalizers, pre_tokenizers
+from make_tokenizer_kinds import EMPTY, charsmap, tokenizer
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
 CHARS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
@@ -81,11 +83,14 @@ def graphemes():
     classes = [("LINKER", r"\p{InCB=Linker}"), ("EXTEND", r"\p{GCB=Extend}"), ("CONTROL", r"\p{GCB=Control}"),
                ("PREPEND", r"\p{GCB=Prepend}"), ("SPACING", r"\p{GCB=SpacingMark}"), ("CONSONANT", r"\p{InCB=Consonant}"),
                ("PICTURE", r"\p{Extended_Pictographic}")]
+    map_a = {"type": "Precompiled", "precompiled_charsmap": charsmap({"a": "X"})}
+    reference = Tokenizer.from_str(json.dumps(tokenizer(EMPTY, map_a))).normalizer
     out = {}
     for name, pattern in classes:
         match = regex.compile(pattern).match
+        extends = name in ("LINKER", "EXTEND", "SPACING")
         for c in CHARS:
-            if c not in out and match(chr(c)) and (unicodedata2.category(chr(c)) != "Cn" or name in ("CONTROL", "PICTURE")):
+            if c not in out and match(chr(c)) and (not extends or reference.normalize_str("a" + chr(c)) == "X"):
                 out[c] = "GRAPHEME_" + name
     return out
 
@@ -104,7 +109,7 @@ def write(name, type_, rows, form):
 
 
 def main():
-    print("/* Made by tools/make_component_table.py from tokenizers 0.23.3, regex 2026.11.19 and unicodedata2 16.0.0. */")
+    print("/* Made by tools/make_component_table.py from tokenizers 0.23.3 and regex 2026.11.19. */")
     sets = {
         "control": dropped(bert(clean_text=True)), "accent": dropped(bert(strip_accents=True)),
         "mark": dropped(normalizers.StripAccents()), "punctuation": cut_out(pre_tokenizers.Punctuation()),
