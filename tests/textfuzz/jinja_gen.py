@@ -471,7 +471,7 @@ class Renderer:
 
 def comparable(text):
     """False for texts that hold an address, a complex number or a lone surrogate, which we do not have."""
-    return text is None or (" at 0x" not in text and "<bound" not in text.lower() and not re.search(r"\dj\)", text) and not any("\ud800" <= c <= "\udfff" for c in text))
+    return text is None or (" at 0x" not in text.lower() and "<bound" not in text.lower() and not re.search(r"\dj\)", text) and not any("\ud800" <= c <= "\udfff" for c in text))
 
 
 def compare(render, template, context):
