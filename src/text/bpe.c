@@ -356,7 +356,7 @@ static int encode_part(const struct bpe *m, struct str part, unsigned mode, stru
     if (!status)
         status = whole >= 0 ? add_symbol(out, whole, e) : encode_joined(m, part, mode & MODE_BYTES, s, out, e);
     if (!status && brief)
-        bpe_cache_put(m->cache, &key, out->v + from, out->n - from);
+        bpe_cache_put(m->cache, &key, out->v ? out->v + from : ids, out->n - from); /* no list as yet: no ids */
     return status;
 }
 

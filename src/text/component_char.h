@@ -1,6 +1,6 @@
 /* Characters as those components of tokenizer.json see them that are not patterns: sets, lower case and grapheme
- * clusters. Each of the reference's libraries has Unicode tables of its own age; tools/make_component_table.py reads them
- * off.
+ * clusters. Each of the reference's libraries has Unicode tables of its own age; tools/make_component_table.py reads
+ * them off.
  */
 #ifndef MLXCEL_TEXT_COMPONENT_CHAR_H
 #define MLXCEL_TEXT_COMPONENT_CHAR_H

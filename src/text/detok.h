@@ -5,8 +5,8 @@
  * far is the longest beginning, in whole characters, that all texts of longer lists share, the list itself included.
  * So what is held back is an unfinished UTF-8 sequence, a run of byte tokens ("<0xE2>") that is text as yet (one broken
  * byte makes U+FFFD of all its bytes), the end of a word that is a space only if another token follows, and trailing
- * characters that a decoder strips at the end. (With such a decoder
- * they also wait for the end of a run of byte tokens behind them, which is longer than needed; no published file has one.)
+ * characters that a decoder strips at the end. (With such a decoder they also wait for the end of a run of byte tokens
+ * behind them, which is longer than needed; no published file has one.)
  */
 #ifndef MLXCEL_TEXT_DETOK_H
 #define MLXCEL_TEXT_DETOK_H
