@@ -12,6 +12,7 @@
 
 #define STRUCTURE_MAX ((size_t)1 << 20)
 #define TREE_MAX ((size_t)16 << 20)
+#define QUANTIFIERS_MAX 16 /* on one another: they nest */
 #define REPEATS_MAX 65535u /* PCRE2's bound; Oniguruma's is 100000 */
 
 /* --- the reader's tools ------------------------------------------------------------------------------------------- */
@@ -351,8 +352,9 @@ static struct node *read_branch(struct reader *r)
     bool              rest = false;
     while (list && !rest && skip_blank(r) && r->p < r->end && *r->p != '|' && *r->p != ')') {
         struct node *n = read_element(r, &rest);
-        while (n && !rest && skip_blank(r) && read_quantifier(r, &q))
-            n = repeat(r, n, q);
+        for (int i = 0; n && !rest && skip_blank(r) && read_quantifier(r, &q); i++)
+            n = i < QUANTIFIERS_MAX ? repeat(r, n, q)
+                                    : pattern_refuse(r, ERR_LIMIT, "has too many quantifiers in a row");
         if (n)
             pattern_append(list, n);
         if (r->status)
