@@ -89,6 +89,26 @@ bool added_index(struct added *a, size_t n_ids)
     return index_finder(&a->raw, a, false) && index_finder(&a->normalized, a, true);
 }
 
+void added_numbering_init(struct added_numbering *n, const struct vocab *vocab, size_t texts)
+{
+    *n = (struct added_numbering){.vocab = vocab, .texts = (int64_t)texts, .greatest = -1};
+    added_next_list(n);
+}
+
+void added_next_list(struct added_numbering *n)
+{
+    n->next = MAX(n->greatest + 1, n->texts);
+}
+
+int32_t added_number(struct added_numbering *n, struct str content)
+{
+    int64_t id = vocab_find(n->vocab, content);
+    if (id < 0)
+        id = n->next++;
+    n->greatest = MAX(n->greatest, id);
+    return (int32_t)id;
+}
+
 /* The first of sorted[lo..hi) whose byte at `depth` is at least `byte`; all agree up to depth, none is shorter. */
 static size_t lower_bound(const struct added_finder *f, size_t lo, size_t hi, size_t depth, unsigned byte)
 {

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "text/tokenizer.h"
+#include "text/vocab.h"
 
 #define ADDED_TEXT_MAX 1024 /* bytes; bounds the work at each place of a text */
 
@@ -44,6 +45,20 @@ void added_deinit(struct added *a);
 bool added_put(struct added *a, const struct added_token *t);
 /* Makes the functions below work, after the last added_put. n_ids: 1 + the greatest id of the tokenizer. */
 bool added_index(struct added *a, size_t n_ids);
+
+/* The reference's numbering of added tokens, which ignores what files say: the id that the text has in the vocabulary,
+ * else the next one. That is counted on through a list of tokens; at the beginning of a list it follows on the greatest id
+ * of the added tokens so far, those of the vocabulary too, unless that is below the number of texts in the vocabulary:
+ * then it is this number, which may be an id in use where the vocabulary has gaps. */
+struct added_numbering {
+    const struct vocab *vocab; /* indexed */
+    int64_t             texts, next, greatest;
+};
+/* For the first list. texts: how many the vocabulary counts. */
+void added_numbering_init(struct added_numbering *n, const struct vocab *vocab, size_t texts);
+void added_next_list(struct added_numbering *n);
+/* The id of a token whose text has not been numbered yet. */
+int32_t added_number(struct added_numbering *n, struct str content);
 
 static inline const struct added_token *added_of(const struct added *a, int64_t id)
 {

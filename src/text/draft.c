@@ -7,6 +7,7 @@
 #include "base/num.h"
 #include "base/pyjson.h"
 #include "base/vec.h"
+#include "text/added.h"
 
 #define ARENA_MAX ((size_t)256 << 20)
 #define FILE_MAX ((size_t)64 << 20)
@@ -145,7 +146,7 @@ void draft_around_by_flags(const struct draft *d, bool bos, struct draft_parts *
         parts->after[0] = d->named[NAMED_EOS];
 }
 
-/* ---- the added tokens' ids, as the reference gives them: the vocabulary's, else the next one after all others ---- */
+/* ---- the added tokens' ids, as the document's reader will give them ---- */
 
 struct numbering {
     struct vocab index; /* the tokens' contents -> their place in `ids` */
@@ -154,7 +155,9 @@ struct numbering {
 
 static int number_tokens(struct draft *d, const struct vocab *vocab, struct numbering *n)
 {
-    int32_t next = (int32_t)vocab->count, a, b;
+    struct added_numbering numbering;
+    int32_t                a, b;
+    added_numbering_init(&numbering, vocab, vocab_texts(vocab));
     vocab_init(&n->index);
     n->ids = malloc((d->n_tokens + 1) * sizeof *n->ids);
     for (size_t i = 0; i < d->n_tokens; i++)
@@ -167,10 +170,7 @@ static int number_tokens(struct draft *d, const struct vocab *vocab, struct numb
     for (size_t i = 0; i < d->n_tokens; i++) {
         int32_t *id = &n->ids[vocab_find(&n->index, d->tokens[i].content)];
         if (*id < 0)
-            *id = vocab_find(vocab, d->tokens[i].content);
-        if (*id < 0)
-            *id = next;
-        next = MAX(next, *id + 1);
+            *id = added_number(&numbering, d->tokens[i].content);
     }
     return 0;
 }

@@ -226,8 +226,8 @@ static int read_extra(struct reading *r, const struct draft_token *extra, size_t
 {
     const struct draft *d = r->d;
     const json_t       *list = json_object_get(d->config, "extra_special_tokens");
-    bool                named = json_object_size(list) > 0; /* then the vocabulary file's list goes before the other one */
-    int                 status = 0;
+    bool named = json_object_size(list) > 0; /* then the vocabulary file's list goes before the other one */
+    int  status = 0;
     if (!json_is_array(list))
         list = named && n_extra ? NULL : json_object_get(d->config, "additional_special_tokens");
     if (!list && !n_extra && !r->decoder)

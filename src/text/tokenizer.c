@@ -56,18 +56,21 @@ struct tokenizer *tokenizer_new(void)
     arena_init(&t->arena, ARENA_MAX);
     vocab_init(&t->vocab);
     vocab_init(&t->added_index);
+    t->own_added = SIZE_MAX;
     t->eos = -1;
     return t;
 }
 
-int tokenizer_load_text(struct tokenizer **out, struct str text, const char *path, const struct log *log,
-                        struct error *e)
+/* own: see struct tokenizer's own_added. */
+static int load_text(struct tokenizer **out, struct str text, size_t own, const char *path, const struct log *log,
+                     struct error *e)
 {
     struct tokenizer *t = tokenizer_new();
     int               status;
     *out = NULL;
     if (!t)
         return error_nomem(e, "a tokenizer");
+    t->own_added = own;
     status = tokenizer_read_text(t, text, path, log, e);
     if (status)
         tokenizer_free(t);
@@ -76,8 +79,15 @@ int tokenizer_load_text(struct tokenizer **out, struct str text, const char *pat
     return status;
 }
 
-/* Reads the file again with another list of added tokens: of members of the same name, the last counts. */
-static int load_again(struct tokenizer **out, struct str file, struct str added, const char *path,
+int tokenizer_load_text(struct tokenizer **out, struct str text, const char *path, const struct log *log,
+                        struct error *e)
+{
+    return load_text(out, text, SIZE_MAX, path, log, e);
+}
+
+/* Reads the file again with another list of added tokens: of members of the same name, the last counts. The first
+ * `own` tokens are the file's. */
+static int load_again(struct tokenizer **out, struct str file, struct str added, size_t own, const char *path,
                       const struct log *log, struct error *e)
 {
     struct buf text;
@@ -91,7 +101,7 @@ static int load_again(struct tokenizer **out, struct str file, struct str added,
     buf_putc(&text, '}');
     tokenizer_free(*out);
     *out = NULL;
-    int status = text.failed ? error_nomem(e, "a tokenizer") : tokenizer_load_text(out, buf_str(&text), path, log, e);
+    int status = text.failed ? error_nomem(e, "a tokenizer") : load_text(out, buf_str(&text), own, path, log, e);
     buf_deinit(&text);
     return status;
 }
@@ -102,14 +112,15 @@ static int load_both(struct tokenizer **out, const char *dir, struct str file, c
 {
     struct json_t *config = NULL;
     struct buf     added;
+    size_t         own;
     int            status = tokenizer_load_text(out, file, path, log, e);
     buf_init(&added, ARENA_MAX);
     if (!status)
         status = tokenizer_read_config(*out, dir, &config, e);
     if (!status && config)
-        status = tokenizer_missing(*out, config, &added, e);
+        status = tokenizer_missing(*out, config, &added, &own, e);
     if (!status && added.n)
-        status = load_again(out, file, buf_str(&added), path, log, e);
+        status = load_again(out, file, buf_str(&added), own, path, log, e);
     if (!status && added.n)
         status = tokenizer_read_config(*out, dir, NULL, e);
     if (status) {

@@ -39,25 +39,24 @@ int tokenizer_add(struct tokenizer *t, const struct added_token *a, struct error
     return added_put(&t->added, &mine) ? 0 : error_nomem(e, "a tokenizer");
 }
 
-/* The reference gives a token the id that its text has in the vocabulary, else the next one from the vocabulary's size on
- * (which may be in use where the vocabulary has gaps), whatever the file says; a file it wrote says the same. Of entries
- * with the same text the last one's flags count; but what one of them made special stays so, and what one of them
- * normalized is decoded as that. */
+/* See struct added_numbering for the ids. Of entries with the same text the last one's flags count; but what one of them
+ * made special stays so, and what one of them normalized is decoded as that. */
 static void resolve_added(struct tokenizer *t, const char *path, const struct log *log)
 {
-    int32_t next = (int32_t)t->vocab.count;
+    struct added_numbering numbering;
+    added_numbering_init(&numbering, &t->vocab, t->vocab.count);
     for (size_t i = 0; i < t->added.n; i++) {
         const struct added_token *a = &t->added.v[i];
         struct added_token       *last = &t->added.v[vocab_find(&t->added_index, a->content)];
+        if (i == t->own_added)
+            added_next_list(&numbering);
         t->added.respelled |= !str_eq(a->spelling, a->content);
         last->special |= a->special;
         if (!last->decoded.p || !str_eq(a->spelling, a->content))
             last->decoded = a->spelling;
         if (last->id >= 0)
             continue;
-        last->id = vocab_find(&t->vocab, a->content);
-        if (last->id < 0)
-            last->id = next++;
+        last->id = added_number(&numbering, a->content);
         t->size = MAX(t->size, last->id + 1);
         if (a->file_id >= 0 && last->id != a->file_id)
             log_warning(log, "%s: added token '%.*s' has id %d in the file but becomes %d", path,

@@ -25,8 +25,9 @@ struct tokenizer {
     struct postproc   postproc;
     struct decoder    decoder;
     struct str        special[SPECIAL_COUNT]; /* p NULL: not named */
-    int               size;
-    int32_t           eos;
+    size_t  own_added; /* how many of the file's added tokens are its own; the others are a list after these */
+    int     size;
+    int32_t eos;
 };
 
 /* The text of a token as decoders and the search in texts see it (an added token's may be normalized); p NULL if the id
@@ -52,8 +53,9 @@ int tokenizer_read_text(struct tokenizer *t, struct str text, const char *path, 
 /* tokenizer_config.c: fills t->special from the files of dir that exist. *config, unless NULL: tokenizer_config.json (a
  * reference of the caller's), or NULL. */
 int tokenizer_read_config(struct tokenizer *t, const char *dir, struct json_t **config, struct error *e);
-/* tokenizer_missing.c: writes a list for "added_tokens" that has t's and those that only the config has; nothing if there
- * are none. ERR_NOMEM. */
-int tokenizer_missing(const struct tokenizer *t, const struct json_t *config, struct buf *out, struct error *e);
+/* tokenizer_missing.c: writes a list for "added_tokens" that has t's, *own of them, and those that only the config has;
+ * nothing if there are none. ERR_NOMEM. */
+int tokenizer_missing(const struct tokenizer *t, const struct json_t *config, struct buf *out, size_t *own,
+                      struct error *e);
 
 #endif

@@ -13,7 +13,7 @@
 struct missing {
     const struct tokenizer *t;
     json_t                 *list; /* as tokenizer.json's added_tokens */
-    json_int_t              next; /* the next free id */
+    struct added_numbering  numbering;
     bool                    failed;
 };
 
@@ -48,12 +48,10 @@ static void offer(struct missing *m, const json_t *o, json_int_t id, bool specia
     struct str    text = {json_string_value(content), json_string_length(content)};
     if (!json_is_string(content) || !text.n || vocab_find(&m->t->added_index, text) >= 0 || listed(m, text))
         return;
-    int32_t known = vocab_find(&m->t->vocab, text);
-    if (known < 0 && id != m->next)
+    if (id != m->numbering.next && vocab_find(&m->t->vocab, text) < 0)
         return;
-    m->next += known < 0;
     special |= flag(o, "special", false);
-    append(m, known < 0 ? id : known, text, flag(o, "single_word", false), flag(o, "lstrip", false),
+    append(m, added_number(&m->numbering, text), text, flag(o, "single_word", false), flag(o, "lstrip", false),
            flag(o, "rstrip", false), flag(o, "normalized", !special), special);
 }
 
@@ -71,10 +69,10 @@ static void offer_decoder(struct missing *m, const json_t *table)
     }
     for (bool more = json_object_size(table) > 0; more && !m->failed;) {
         char name[24];
-        snprintf(name, sizeof name, "%lld", (long long)m->next);
-        json_int_t before = m->next;
-        offer(m, json_object_get(table, name), m->next, false);
-        more = m->next > before;
+        snprintf(name, sizeof name, "%lld", (long long)m->numbering.next);
+        int64_t before = m->numbering.next;
+        offer(m, json_object_get(table, name), before, false);
+        more = m->numbering.next > before;
     }
 }
 
@@ -99,20 +97,23 @@ static void offer_all(struct missing *m, const json_t *config)
     offer_each(m, json_object_get(config, "additional_special_tokens"));
 }
 
-int tokenizer_missing(const struct tokenizer *t, const json_t *config, struct buf *out, struct error *e)
+int tokenizer_missing(const struct tokenizer *t, const json_t *config, struct buf *out, size_t *own, struct error *e)
 {
-    struct missing m = {.t = t, .list = json_array(), .next = t->size};
+    struct missing m = {.t = t, .list = json_array()};
     char          *text = NULL;
     m.failed = !m.list;
+    added_numbering_init(&m.numbering, &t->vocab, t->vocab.count);
     for (size_t i = 0; i < t->added.n && !m.failed; i++) {
         const struct added_token *a = &t->added.v[i];
-        if (a->id >= 0)
-            append(&m, a->id, a->content, a->single_word, a->lstrip, a->rstrip, a->normalized, a->special);
+        int32_t                   id = tokenizer_find(t, a->content);
+        m.numbering.greatest = MAX(m.numbering.greatest, id);
+        append(&m, id, a->content, a->single_word, a->lstrip, a->rstrip, a->normalized, a->special);
     }
-    size_t before = json_array_size(m.list);
+    added_next_list(&m.numbering);
+    *own = json_array_size(m.list);
     if (!m.failed)
         offer_all(&m, config);
-    if (!m.failed && json_array_size(m.list) > before) {
+    if (!m.failed && json_array_size(m.list) > *own) {
         text = json_dumps(m.list, JSON_COMPACT);
         m.failed = !text;
         buf_puts(out, text ? text : "");

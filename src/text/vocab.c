@@ -94,6 +94,14 @@ bool vocab_index(struct vocab *v, int32_t *a, int32_t *b)
     return true;
 }
 
+size_t vocab_texts(const struct vocab *v)
+{
+    size_t n = 0;
+    for (size_t i = 0; i <= v->mask && v->slots; i++)
+        n += v->slots[i].id >= 0;
+    return n;
+}
+
 int32_t vocab_find(const struct vocab *v, struct str text)
 {
     return v->slots && text.n <= v->longest ? slot_of(v, text, hash_of(v, text))->id : -1;

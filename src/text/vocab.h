@@ -32,7 +32,9 @@ void vocab_deinit(struct vocab *v);
 bool vocab_put(struct vocab *v, int32_t id, struct str text);
 /* Makes vocab_find work. False when out of memory. When two ids have the same text, *a and *b are set to them (the
  * later one is found), else to -1. */
-bool    vocab_index(struct vocab *v, int32_t *a, int32_t *b);
+bool vocab_index(struct vocab *v, int32_t *a, int32_t *b);
+/* How many texts it has, equal ones counted once. */
+size_t  vocab_texts(const struct vocab *v);
 int32_t vocab_find(const struct vocab *v, struct str text); /* -1 if there is none */
 /* vocab_find for up to VOCAB_MANY texts: in a large vocabulary each look goes to memory several times, and together they
  * wait once. */

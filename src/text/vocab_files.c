@@ -11,6 +11,7 @@
 #include "base/num.h"
 #include "base/utf8.h"
 #include "text/split_patterns.h"
+#include "text/unicode.h"
 
 #define PART_MAX 4096
 #define VOCAB_MAX 2000000
@@ -73,10 +74,10 @@ static void set_named(struct draft *d, const char *const *named)
 /* The vocabulary, for the ids of the tokens around it; the document gets the file's own text. */
 static int read_vocab_json(struct draft *d, struct str file, struct vocab *vocab)
 {
-    struct json     j;
-    struct buf      key;
-    int32_t         a, b;
-    int             status = 0;
+    struct json j;
+    struct buf  key;
+    int32_t     a, b;
+    int         status = 0;
     json_init(&j, file.p, file.n);
     buf_init(&key, file.n + 1);
     if (json_next(&j) != JSON_OBJECT && !j.why)
@@ -208,6 +209,20 @@ int vocab_json_draft(struct draft *d, struct str file)
 
 /* ---- vocab.txt ---- */
 
+/* Without the white space (Unicode's) at its end. */
+static struct str trim_end(struct str s)
+{
+    for (size_t at = s.n; at; s.n = at) {
+        uint32_t cp;
+        do
+            at--;
+        while (at && ((unsigned char)s.p[at] & 0xc0) == 0x80);
+        if (utf8_decode(s.p + at, s.n - at, &cp) <= 0 || !(unicode_class(cp) & UNICODE_SPACE))
+            break;
+    }
+    return s;
+}
+
 /* One token a line, its id is the line's number from 0; white space at its end does not belong to it. Of equal tokens
  * the last one counts. */
 static int read_vocab_txt(struct draft *d, struct str file, struct vocab *vocab)
@@ -217,12 +232,10 @@ static int read_vocab_txt(struct draft *d, struct str file, struct vocab *vocab)
         const char *end = memchr(file.p + at, '\n', file.n - at);
         struct str  s = {file.p + at, end ? (size_t)(end - file.p) - at : file.n - at};
         at += s.n + 1;
-        while (s.n && strchr(" \t\r\f\v", s.p[s.n - 1]))
-            s.n--;
         if (id >= VOCAB_MAX)
             return error_set(d->e, ERR_LIMIT, NULL, "%s: there are more than %d tokens", d->path, VOCAB_MAX);
         int status = check_line(d, d->path, (size_t)id + 1, s);
-        if (status || !vocab_put(vocab, id, s))
+        if (status || !vocab_put(vocab, id, trim_end(s)))
             return status ? status : draft_nomem(d);
     }
     return vocab_index(vocab, &a, &b) ? 0 : draft_nomem(d);

@@ -185,6 +185,76 @@ static void named_tokens(void **state)
     json_decref(doc);
 }
 
+static void keep_line(void *to, enum log_level level, const char *msg)
+{
+    (void)level;
+    buf_printf(to, "%s\n", msg);
+}
+
+/* Loads the files [name, text, ...] and expects ids; no token may come to another id than a file says. */
+static void expect_ids(const char *const *files, struct str text, const char *want)
+{
+    char             *dir = tmp_make(), got[200] = "", *p = got;
+    struct tokenizer *t;
+    struct ids        ids = {0};
+    struct error      e = {0};
+    struct buf        warnings;
+    struct log        log = {keep_line, &warnings, LOG_WARNING};
+    buf_init(&warnings, 10000);
+    for (; *files; files += 2)
+        tmp_puts(dir, files[0], files[1]);
+    if (tokenizer_load(&t, dir, &log, &e))
+        fail_msg("%s", e.msg);
+    assert_int_equal(tokenizer_encode(t, text, TOKENIZE_ADD_SPECIAL | TOKENIZE_PARSE_SPECIAL, &ids, NULL), 0);
+    for (size_t i = 0; i < ids.n; i++)
+        p += sprintf(p, "%s%d", i ? " " : "", ids.v[i]);
+    assert_string_equal(got, want);
+    assert_string_equal(buf_cstr(&warnings), "");
+    buf_deinit(&warnings);
+    ids_deinit(&ids);
+    tokenizer_free(t);
+    tmp_remove(dir);
+}
+
+#define FILES(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define BERT "{\"tokenizer_class\":\"BertTokenizer\",\"additional_special_tokens\":[\"<n>\"]}"
+#define GPT2                                                                                                           \
+    "{\"tokenizer_class\":\"GPT2Tokenizer\",\"additional_special_tokens\":[\"<n>\"],\"add_bos_token\":true,\"bos_"     \
+    "token\":\"<b>\"}"
+
+/* Vocabularies with gaps and with equal lines: the next id is the number of texts, and the token around a text has the
+ * id that it has in a text. The ids are AutoTokenizer's. */
+static void next_ids(void **state)
+{
+    (void)state;
+    expect_ids(FILES("vocab.txt", "[UNK]\n[SEP]\n[PAD]\na\na\nb\n[MASK]\n", "tokenizer_config.json", BERT),
+               STR("a b <n>"), "6 4 5 7 1");
+    expect_ids(FILES("vocab.json", "{\"a\":0,\"b\":1,\"ab\":2,\"<|endoftext|>\":9}", "merges.txt", "a b\n",
+                     "tokenizer_config.json", GPT2),
+               STR("ab<n><b>"), "4 2 5 4");
+}
+
+/* White space at a line's end is Unicode's; a NUL or a control character is none. */
+static void line_ends(void **state)
+{
+    char             *dir = tmp_make();
+    struct tokenizer *t;
+    struct error      e = {0};
+    struct str file = STR("[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\na\t \r\nb\xc2\xa0\nc\0\nd\x1c\ne\xe3\x80\x80\f\n\n");
+    (void)state;
+    tmp_write(dir, "vocab.txt", file.p, file.n);
+    if (tokenizer_load(&t, dir, NULL, &e))
+        fail_msg("%s", e.msg);
+    assert_int_equal(tokenizer_find(t, STR("a")), 5);
+    assert_int_equal(tokenizer_find(t, STR("b")), 6);
+    assert_int_equal(tokenizer_find(t, STR("c\0")), 7);
+    assert_int_equal(tokenizer_find(t, STR("d\x1c")), 8);
+    assert_int_equal(tokenizer_find(t, STR("e")), 9);
+    assert_int_equal(tokenizer_find(t, STR("")), 10);
+    tokenizer_free(t);
+    tmp_remove(dir);
+}
+
 /* A megabyte of one letter and of words without a space, one piece for a model without a pre-tokenizer. */
 static void long_texts(void **state)
 {
@@ -211,7 +281,8 @@ static void long_texts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(references), cmocka_unit_test(order_of_files),
-                                       cmocka_unit_test(named_tokens), cmocka_unit_test(long_texts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(references),   cmocka_unit_test(order_of_files),
+                                       cmocka_unit_test(named_tokens), cmocka_unit_test(next_ids),
+                                       cmocka_unit_test(line_ends),    cmocka_unit_test(long_texts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

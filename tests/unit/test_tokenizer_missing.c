@@ -15,12 +15,12 @@
     "},"                                                                                                               \
     "\"added_tokens\":[{\"id\":7,\"content\":\"<s>\",\"special\":false,\"rstrip\":true}]}\n"
 
-static struct tokenizer *load(const char *config)
+static struct tokenizer *load_file(const char *file, const char *config)
 {
     char             *dir = tmp_make();
     struct tokenizer *t = NULL;
     struct error      e = {0};
-    tmp_write(dir, "tokenizer.json", FILE_TEXT, strlen(FILE_TEXT));
+    tmp_write(dir, "tokenizer.json", file, strlen(file));
     tmp_write(dir, "tokenizer_config.json", config, strlen(config));
     if (tokenizer_load(&t, dir, NULL, &e))
         fail_msg("%s", e.msg);
@@ -28,17 +28,27 @@ static struct tokenizer *load(const char *config)
     return t;
 }
 
-static void expect(const char *config, const char *text, const char *want)
+static struct tokenizer *load(const char *config)
 {
-    struct tokenizer *t = load(config);
-    struct ids        ids = {0};
-    char              got[200] = "", *p = got;
+    return load_file(FILE_TEXT, config);
+}
+
+/* Frees t. */
+static void expect_of(struct tokenizer *t, const char *text, const char *want)
+{
+    struct ids ids = {0};
+    char       got[200] = "", *p = got;
     assert_int_equal(tokenizer_encode(t, str_of(text), TOKENIZE_PARSE_SPECIAL, &ids, NULL), 0);
     for (size_t i = 0; i < ids.n; i++)
         p += sprintf(p, "%s%d", i ? " " : "", ids.v[i]);
     assert_string_equal(got, want);
     ids_deinit(&ids);
     tokenizer_free(t);
+}
+
+static void expect(const char *config, const char *text, const char *want)
+{
+    expect_of(load(config), text, want);
 }
 
 static void test_taken(void **state)
@@ -65,6 +75,23 @@ static void test_not_taken(void **state)
     expect("{\"added_tokens_decoder\":{\"8\":{\"content\":\"<s>\"},\"x\":3,\"9\":null}}", "<s>x", "7 6");
 }
 
+/* A vocabulary with gaps: the next id is the number of texts, but after an added token's if that is greater. */
+static void test_gaps(void **state)
+{
+#define GAPS(added)                                                                                                    \
+    "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"u\":0,\"a\":1,\"b\":9}},\"added_tokens\":[" added "]}"
+#define CONFIG(id) "{\"added_tokens_decoder\":{\"" id "\":{\"content\":\"<n>\",\"special\":true}}}"
+    (void)state;
+    expect_of(load_file(GAPS(""), CONFIG("3")), "ab<n>", "1 9 3");
+    expect_of(load_file(GAPS(""), CONFIG("10")), "ab<n>", "1 9");
+    expect_of(load_file(GAPS("{\"id\":9,\"content\":\"b\"}"), CONFIG("10")), "ab<n>", "1 9 10");
+    expect_of(load_file(GAPS("{\"id\":9,\"content\":\"b\"}"), CONFIG("3")), "ab<n>", "1 9");
+    /* the same text twice: the first entry counts for the numbers */
+    expect_of(load_file(GAPS("{\"id\":3,\"content\":\"x\"},{\"id\":4,\"content\":\"y\"},{\"id\":3,\"content\":\"x\"}"),
+                        CONFIG("5")),
+              "xy<n>", "3 4 5");
+}
+
 static void test_facts(void **state)
 {
     struct tokenizer *t = load("{\"eos_token\":\"<x>\",\"added_tokens_decoder\":{\"8\":{\"content\":\"ab\"}}}");
@@ -82,6 +109,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_taken),
         cmocka_unit_test(test_not_taken),
+        cmocka_unit_test(test_gaps),
         cmocka_unit_test(test_facts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
