@@ -367,9 +367,12 @@ static void run_charwise(const struct normalizer_step *s, struct str *text, stru
     *text = buf_str(out);
 }
 
+/* An empty text stays empty whatever the step is, as in the reference: in it a pattern such as "^" is not looked for. */
 static int run_step(const struct normalizer_step *s, struct str *text, struct buf *out, struct finder_run *find,
                     size_t *head, struct error *e)
 {
+    if (!text->n)
+        return 0;
     switch (s->kind) {
     case NFC:
     case NFD:
@@ -379,12 +382,10 @@ static int run_step(const struct normalizer_step *s, struct str *text, struct bu
     case REPLACE:
         return run_replace(s, text, out, find, head, e);
     case PREPEND:
-        if (text->n) {
-            buf_put(out, s->text.p, s->text.n);
-            buf_put(out, text->p, text->n);
-            *text = buf_str(out);
-            *head += *head ? s->text.n : 0;
-        }
+        buf_put(out, s->text.p, s->text.n);
+        buf_put(out, text->p, text->n);
+        *text = buf_str(out);
+        *head += *head ? s->text.n : 0;
         return 0;
     case STRIP:
         run_strip(s, text, head);

@@ -138,6 +138,7 @@ static int by_sequence(struct tracer *r, size_t i, struct str from, struct str t
     return status;
 }
 
+/* A step makes nothing of an empty text, see normalizer.c. */
 static int trace_step(struct tracer *r, size_t i, struct error *e)
 {
     struct str   from = buf_str(&r->now), to;
@@ -146,11 +147,10 @@ static int trace_step(struct tracer *r, size_t i, struct error *e)
     int          status = normalizer_run_step(&r->t->normalizer, i, from, &r->scratch, &r->find, &to, e);
     if (status || str_eq(from, to))
         return status;
-    if (from.n)
-        status = by_sequence(r, i, from, to, &a, &same, e);
+    status = by_sequence(r, i, from, to, &a, &same, e);
     if (!status && !same) {
         a.n = 0;
-        if (from.n && !by_ends(r->normal.v, from, to, &a))
+        if (!by_ends(r->normal.v, from, to, &a))
             status = error_nomem(e, "a long text");
     }
     align_deinit(&r->normal);

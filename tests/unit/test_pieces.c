@@ -87,6 +87,11 @@ static void test_rewritten(void **state)
     expect(BPE(""), NORMALIZER("{\"type\":\"Lowercase\"}"), STR("A\xc3\x89X"), "1:0-1 5:1-3 9:3-4");
     expect(BPE(""), NORMALIZER("{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true}"), STR("  a x "),
            "1:2-3 9:4-5");
+    /* the first step leaves nothing of the blanks, into which the next one puts nothing */
+    expect(BPE(""),
+           NORMALIZER("{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true},"
+                      "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"^\"},\"content\":\"ab\"}"),
+           STR("x<s>  "), "8:0-1 9:0-1 10:1-4");
     expect(BPE(""), NORMALIZER("{\"type\":\"Replace\",\"pattern\":{\"String\":\"xx\"},\"content\":\"b\"}"), STR("axxa"),
            "8:0-3 1:3-4");
     expect(BPE(""),
