@@ -57,13 +57,14 @@ static int add_file(json_t *named, const char *name, const char *dir, const char
     return rc;
 }
 
-static int add_extra(json_t *named, const char *dir, const char *file, struct error *e)
+/* `before` templates were known before the folder was read. */
+static int add_extra(json_t *named, size_t before, const char *dir, const char *file, struct error *e)
 {
     char   name[NAME_MAX + 1], path[PATH_MAX];
     size_t n = strlen(file);
     if (n <= 6 || n > NAME_MAX || strcmp(file + n - 6, ".jinja") != 0)
         return 0;
-    if (json_object_size(named) > EXTRA_MAX)
+    if (json_object_size(named) - before >= EXTRA_MAX)
         return error_set(e, ERR_LIMIT, NULL, EXTRA_DIR " holds more than %d templates", EXTRA_MAX);
     snprintf(name, sizeof name, "%.*s", (int)(n - 6), file);
     snprintf(path, sizeof path, EXTRA_DIR "/%s", file);
@@ -75,11 +76,12 @@ static int add_extras(json_t *named, const char *dir, struct error *e)
     char           path[PATH_MAX];
     struct dirent *entry;
     int            rc = 0, n = snprintf(path, sizeof path, "%s/" EXTRA_DIR, dir);
+    size_t         before = json_object_size(named);
     DIR           *d = n > 0 && n < PATH_MAX ? opendir(path) : NULL;
     if (!d)
         return errno == ENOMEM ? error_nomem(e, EXTRA_DIR) : 0;
     while (!rc && (entry = readdir(d)))
-        rc = add_extra(named, dir, entry->d_name, e);
+        rc = add_extra(named, before, dir, entry->d_name, e);
     closedir(d);
     return rc;
 }

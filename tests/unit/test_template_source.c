@@ -124,6 +124,26 @@ static void test_names(void **state)
            "built-in ones: chatml, gemma, llama2, llama3, mistral, phi, vicuna, zephyr");
 }
 
+/* The folder's templates are bounded, the model's own one not counted. */
+static void test_many(void **state)
+{
+    char *dir = tmp_make(), name[64];
+    (void)state;
+    assert_int_equal(mkdir(tmp_path(dir, "additional_chat_templates"), 0700), 0);
+    for (int i = 0; i < 64; i++) {
+        snprintf(name, sizeof name, "additional_chat_templates/t%d.jinja", i);
+        write_file(dir, name, "T");
+    }
+    expect(dir, &(struct chat_template_choice){.name = "t63"}, CHAT, "T");
+    write_file(dir, "chat_template.jinja", "D");
+    expect(dir, NULL, CHAT, "D");
+    write_file(dir, "additional_chat_templates/t64.jinja", "T");
+    refuse(dir, (struct chat_template_choice){.name = "t1"}, ERR_LIMIT, "holds more than 64 templates");
+    assert_int_equal(remove(tmp_path(dir, "chat_template.jinja")), 0);
+    refuse(dir, (struct chat_template_choice){.name = "t1"}, ERR_LIMIT, "holds more than 64 templates");
+    tmp_remove(dir);
+}
+
 /* Without "default", "tool_use" serves requests with tools, and others fail. */
 static void test_tool_use_alone(void **state)
 {
@@ -148,6 +168,7 @@ static void test_tool_use_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_builtins), cmocka_unit_test(test_special_tokens),
-                                       cmocka_unit_test(test_names), cmocka_unit_test(test_tool_use_alone)};
+                                       cmocka_unit_test(test_names), cmocka_unit_test(test_many),
+                                       cmocka_unit_test(test_tool_use_alone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
