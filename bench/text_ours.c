@@ -9,19 +9,11 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/num.h"
 #include "text/tokenizer.h"
-
-static double cpu_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int fail(const char *what)
 {
@@ -60,9 +52,9 @@ static int answer(const struct tokenizer *t, const char *path, const char *out, 
     struct file_map f;
     if (file_map_open(&f, path, e))
         return fail(e->msg);
-    double before = cpu_now();
+    double before = clock_thread();
     int    status = encode_all(t, (struct str){f.p, f.n}, ids, e);
-    double took = cpu_now() - before;
+    double took = clock_thread() - before;
     file_map_close(&f);
     if (status)
         return fail(e->msg);
@@ -84,10 +76,10 @@ int main(int argc, char **argv)
     if (argc != 2)
         return fail("usage: text_ours DIR");
     size_t held = anonymous();
-    double cpu = cpu_now(), wall = clock_now();
+    double cpu = clock_thread(), wall = clock_now();
     if (tokenizer_load(&t, argv[1], NULL, &e))
         return fail(e.msg);
-    printf("%.6f %.6f %zu %zu\n", cpu_now() - cpu, clock_now() - wall, anonymous() - held, process_peak_rss());
+    printf("%.6f %.6f %zu %zu\n", clock_thread() - cpu, clock_now() - wall, anonymous() - held, process_peak_rss());
     fflush(stdout);
     while (!status && fgets(line, sizeof line, stdin)) {
         char *save, *path = strtok_r(line, " \n", &save), *out = strtok_r(NULL, " \n", &save);

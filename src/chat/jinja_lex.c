@@ -186,11 +186,6 @@ static int lex_comment(struct lexer *l, size_t open)
 
 /* --- inside a tag ------------------------------------------------------------------------------------------------ */
 
-static int hex_value(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
-}
-
 /* The escape at s.p[i] (behind the backslash). Returns its length, 0 when it is malformed. */
 static size_t unescape(struct buf *b, struct str s, size_t i)
 {
@@ -217,7 +212,7 @@ static size_t unescape(struct buf *b, struct str s, size_t i)
         return c == 'N' ? 0 : 1;
     }
     for (size_t n = 1; n <= digits; n++) {
-        int h = i + n < s.n ? hex_value(s.p[i + n]) : -1;
+        int h = i + n < s.n ? num_hex_digit(s.p[i + n]) : -1;
         if (h < 0)
             return 0;
         cp = cp << 4 | (uint32_t)h;
@@ -275,9 +270,9 @@ static size_t digits(const struct lexer *l, size_t at, int base)
     size_t start = at;
     for (; at < l->s.n; at++) {
         char c = l->s.p[at];
-        int  h = hex_value(c);
+        int  h = num_hex_digit(c);
         if (c == '_' && at > start && at + 1 < l->s.n)
-            h = hex_value(l->s.p[at + 1]);
+            h = num_hex_digit(l->s.p[at + 1]);
         if (h < 0 || h >= base)
             break;
     }
