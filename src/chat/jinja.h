@@ -38,8 +38,8 @@ struct jinja_limits {
 
 /* Renders with `vars`, a JSON object whose members are the template's variables (borrowed, unchanged), and `now`, the
  * Unix time that strftime_now shows in the local time zone. Appends to `out`; nothing on a fault. Errors: ERR_INVALID
- * (what the template or Python would raise), ERR_LIMIT (names the limit), ERR_NOMEM; all but the text of
- * raise_exception, which is the message as it is, begin with "NAME:LINE:COLUMN: ". */
+ * (what the template or Python would raise, raise_exception's message too), ERR_LIMIT (names the limit), both beginning
+ * with "NAME:LINE:COLUMN: "; ERR_NOMEM. */
 int jinja_render(const struct jinja *j, const json_t *vars, int64_t now, const struct jinja_limits *limits,
                  struct buf *out, struct error *e);
 

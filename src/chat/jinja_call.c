@@ -1,6 +1,7 @@
 /* Calls: arguments bound to a row's parameters, macros, and everything else that can be called. Contracts in
  * jinja_run.h.
  */
+#include "base/num.h"
 #include "chat/jinja_run.h"
 
 /* --- rows -------------------------------------------------------------------------------------------------------- */
@@ -100,7 +101,7 @@ int64_t jinja_arg_int(struct jinja_run *r, struct value v, int64_t fallback)
         jinja_fail_type(r, "expected an integer", v);
         return fallback;
     }
-    return value_integral(v);
+    return MIN(MAX(value_integral(v), -ARG_INT_MAX), ARG_INT_MAX);
 }
 
 struct str jinja_arg_str(struct jinja_run *r, struct value v, struct str fallback)

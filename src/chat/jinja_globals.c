@@ -9,14 +9,12 @@
 
 #define GLOBAL(name) static struct value name(struct jinja_run *r, struct value self, const struct jinja_call *c)
 
-/* The message is the error as it is: templates write it for the user. */
+/* The message stands as it is behind the place: templates write it for the user. */
 GLOBAL(global_raise)
 {
     struct str message = jinja_text(r, c->arg[0]);
     (void)self;
-    if (!r->status)
-        r->status = error_set(r->e, ERR_INVALID, NULL, STR_FMT, (int)MIN(message.n, ERROR_MSG_MAX), message.p);
-    return value_none();
+    return jinja_fail(r, STR_FMT, (int)MIN(message.n, ERROR_MSG_MAX), message.p);
 }
 
 GLOBAL(global_strftime)

@@ -58,7 +58,9 @@ static struct value power(struct jinja_run *r, struct big *a, struct value expon
         return jinja_fail_limit(r, "262144 bits of an integer");
     if (big_bits(a) > 1 && (uint64_t)e > (uint64_t)BIG_LIMBS_MAX * 32)
         return jinja_fail_limit(r, "262144 bits of an integer");
-    if (big_bits(a) <= 1) /* 0, 1, -1 */
+    if (big_bits(a) <= 1 && exponent.type == VALUE_BIG) /* 0, 1, -1: only the parity counts */
+        e = 2 - (int64_t)(exponent.u.big->v[0] & 1);
+    else if (big_bits(a) <= 1)
         e = e > 1 ? 2 - (e & 1) : e;
     for (; e > 0 && result && a; e >>= 1) {
         if (result->n > BIG_LIMBS_MAX || a->n > BIG_LIMBS_MAX)

@@ -21,6 +21,8 @@ static void put_paragraph(struct jinja_run *r, struct buf *b, int64_t n)
 {
     int64_t  to_stop = 0, to_comma = 0;
     uint64_t last = ARRAY_LEN(words), pick;
+    if (n <= 0)
+        buf_putc(b, '.');
     for (int64_t i = 0; i < n && jinja_spend(r, 1) && !b->failed; i++) {
         bool first = to_stop == 0;
         if (first)

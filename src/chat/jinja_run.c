@@ -24,7 +24,7 @@ static struct value fail(struct jinja_run *r, int code, const char *why)
 
 struct value jinja_fail(struct jinja_run *r, const char *fmt, ...)
 {
-    char    why[ERROR_MSG_MAX / 2];
+    char    why[ERROR_MSG_MAX];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(why, sizeof why, fmt, ap);

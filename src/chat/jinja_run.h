@@ -172,7 +172,9 @@ struct value jinja_call_row(struct jinja_run *r, const struct jinja_row *row, st
                             const struct jinja_args *args);
 struct value jinja_call_value(struct jinja_run *r, struct value callee, const struct jinja_args *args);
 bool         jinja_callable(struct value v);
-/* An integer argument, or `fallback` when absent or none; a fault for other types. */
+/* An integer argument, or `fallback` when absent or none; a fault for other types. It is a count, a width or a place, of
+ * which the greatest mean the same: clamped so that sums and differences of two stay in 64 bits. */
+#define ARG_INT_MAX (INT64_MAX / 4)
 int64_t jinja_arg_int(struct jinja_run *r, struct value v, int64_t fallback);
 /* A string argument, or `fallback` when absent; a fault for other types. */
 struct str jinja_arg_str(struct jinja_run *r, struct value v, struct str fallback);

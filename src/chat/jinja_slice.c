@@ -56,7 +56,11 @@ static struct value slice_range(struct jinja_run *r, const struct range *of, int
     struct range *g = jinja_alloc(r, sizeof *g);
     if (!g)
         return value_none();
-    *g = (struct range){of->start + from * of->step, of->start + to * of->step, step * of->step, n};
+    *g = (struct range){.n = n};
+    if (!num_mul(from, of->step, &g->start) || !num_add(of->start, g->start, &g->start) ||
+        !num_mul(to, of->step, &g->stop) || !num_add(of->start, g->stop, &g->stop) ||
+        !num_mul(step, of->step, &g->step))
+        return jinja_fail_limit(r, "64 bits of a range");
     return (struct value){.type = VALUE_RANGE, .u.range = g};
 }
 

@@ -124,7 +124,12 @@ static void test_faults(void **state)
          "test.jinja:1:26: The loop must have the 'recursive'"},
         {"{% if 1 %}{{ 1|nope }}{% endif %}", ERR_INVALID, "test.jinja:1:16: No filter named 'nope'."},
         /* the template's own words */
-        {"{{ raise_exception('Roles must alternate!') }}", ERR_INVALID, "Roles must alternate!"},
+        {"\n{{ raise_exception('Roles must alternate!') }}", ERR_INVALID, "test.jinja:2:19: Roles must alternate!"},
+        {"{% macro m(a) %}{{ raise_exception(a) }}{% endmacro %}{{ m('no') }}", ERR_INVALID, "test.jinja:1:35: no"},
+        /* numbers at the ends of 64 bits */
+        {"{{ 'abc'|truncate(-2**63) }}", ERR_INVALID, "test.jinja:1:10: expected length >= 3"},
+        {"{{ range(0, 10, 2**60)[::2**31] }}", ERR_LIMIT, "test.jinja:1:23: the template exceeds the limit of 64 bits"},
+        {"{{ 5|round(-2**63) }}", ERR_LIMIT, "test.jinja:1:6: the template exceeds the limit of 262144 bits"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
