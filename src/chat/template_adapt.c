@@ -103,30 +103,41 @@ static int adapt_call(const struct template_traits *traits, json_t *call, size_t
     return changed && json_object_set_new(function, "arguments", changed) ? error_nomem(e, "a tool call") : 0;
 }
 
-/* A template that shows no tool calls gets them as JSON, a line each, behind the content. */
+/* What the calls are written behind has no text at its end that they need a new line for. */
+static bool ends_blank(const json_t *content)
+{
+    size_t        n = json_array_size(content);
+    const json_t *last = n ? json_array_get(content, n - 1) : NULL;
+    if (!json_is_array(content))
+        return !json_string_length(content);
+    return !last || (is_text_part(last) && !json_string_length(json_object_get(last, "text")));
+}
+
+/* A template that shows no tool calls gets them as JSON, a line each, behind the content: in its text, or as one more
+ * of its parts. */
 static int write_calls(json_t *message, json_t *calls, struct error *e)
 {
-    const json_t *content = json_object_get(message, "content");
-    struct buf    b;
-    json_t       *call;
-    size_t        i;
+    json_t    *content = json_object_get(message, "content"), *call;
+    bool       parts = json_is_array(content), blank = ends_blank(content);
+    struct buf b;
+    size_t     i;
     buf_init(&b, SIZE_MAX / 2);
-    buf_put(&b, json_string_value(content), json_string_length(content));
+    if (!parts)
+        buf_put(&b, json_string_value(content), json_string_length(content));
     json_array_foreach(calls, i, call)
     {
         json_t *function = json_object_get(call, "function");
         char   *text = json_dumps(function ? function : call, JSON_PRESERVE_ORDER | JSON_ENCODE_ANY);
-        buf_puts(&b, b.n ? "\n" : "");
+        buf_puts(&b, i || !blank ? "\n" : "");
         buf_puts(&b, text ? text : "");
         b.failed |= !text;
         free(text);
     }
-    int rc = b.failed || json_object_set_new(message, "content", json_stringn(buf_cstr(&b), b.n)) ||
-                     json_object_del(message, "tool_calls")
-                 ? error_nomem(e, "a tool call")
-                 : 0;
+    json_t *text = b.failed ? NULL : json_stringn(buf_cstr(&b), b.n);
+    int     failed = parts ? json_array_append_new(content, json_pack("{s:s,s:o}", "type", "text", "text", text))
+                           : json_object_set_new(message, "content", text);
     buf_deinit(&b);
-    return rc;
+    return failed || json_object_del(message, "tool_calls") ? error_nomem(e, "a tool call") : 0;
 }
 
 static int adapt_calls(const struct template_traits *traits, json_t *message, size_t at, struct error *e)
@@ -170,44 +181,97 @@ static int adapt_message(const struct template_traits *traits, json_t *message, 
     return json_array_size(calls) && !traits->calls ? write_calls(message, calls, e) : 0;
 }
 
-/* --- system messages --------------------------------------------------------------------------------------------- */
+/* --- messages that become one ------------------------------------------------------------------------------------ */
 
-/* before and the message's text, an empty line between. */
-static int prepend(json_t *message, const json_t *before, struct error *e)
+/* The contents of a run of messages: texts with an empty line between, until a list comes; then all are parts. */
+struct merged {
+    struct buf text;
+    json_t    *parts;
+};
+
+static json_t *text_part(const char *text, size_t n)
 {
-    const json_t *content = json_object_get(message, "content");
-    struct buf    b;
-    int           rc = 0;
-    buf_init(&b, SIZE_MAX / 2);
-    buf_put(&b, json_string_value(before), json_string_length(before));
-    buf_puts(&b, "\n\n");
-    buf_put(&b, json_string_value(content), json_string_length(content));
-    if (b.failed || json_object_set_new(message, "content", json_stringn(b.p, b.n)))
-        rc = error_nomem(e, "a message");
-    buf_deinit(&b);
+    return json_pack("{s:s,s:s%}", "type", "text", "text", text, n);
+}
+
+/* Adds the content of the run's first message or of a later one; false when out of memory. */
+static bool merge_content(struct merged *m, json_t *content, bool first)
+{
+    const char *text = json_string_value(content);
+    size_t      n = json_string_length(content);
+    if (text && !m->parts) {
+        buf_puts(&m->text, first ? "" : "\n\n");
+        buf_put(&m->text, text, n);
+        return !m->text.failed;
+    }
+    if (!m->parts && (!(m->parts = json_array()) ||
+                      (!first && json_array_append_new(m->parts, text_part(buf_cstr(&m->text), m->text.n)))))
+        return false;
+    return !(text ? json_array_append_new(m->parts, text_part(text, n)) : json_array_extend(m->parts, content));
+}
+
+/* Gives the last of messages[from, to) the contents of all. */
+static int merge_run(json_t *messages, size_t from, size_t to, struct error *e)
+{
+    struct merged m = {.parts = NULL};
+    bool          ok = true;
+    buf_init(&m.text, SIZE_MAX / 2);
+    for (size_t i = from; i < to && ok; i++)
+        ok = merge_content(&m, json_object_get(json_array_get(messages, i), "content"), i == from);
+    json_t *content = !ok ? NULL : m.parts ? json_incref(m.parts) : json_stringn(buf_cstr(&m.text), m.text.n);
+    int     failed = json_object_set_new(json_array_get(messages, to - 1), "content", content);
+    json_decref(m.parts);
+    buf_deinit(&m.text);
+    return failed ? error_nomem(e, "a message") : 0;
+}
+
+/* Where the run that begins at messages[i] ends, i + 1 where a message stays alone. */
+typedef size_t run_end(const json_t *messages, size_t i);
+
+/* Every run becomes its last message. The list is made anew: taking messages out of it would move the rest each time. */
+static int merge_runs(json_t *messages, run_end *end_of, struct error *e)
+{
+    json_t *kept = json_array();
+    int     rc = kept ? 0 : error_nomem(e, "the messages");
+    for (size_t i = 0, end; i < json_array_size(messages) && !rc; i = end) {
+        end = end_of(messages, i);
+        if (end - i > 1)
+            rc = merge_run(messages, i, end, e);
+        if (!rc && json_array_append(kept, json_array_get(messages, end - 1)))
+            rc = error_nomem(e, "the messages");
+    }
+    if (!rc && (json_array_clear(messages) || json_array_extend(messages, kept)))
+        rc = error_nomem(e, "the messages");
+    json_decref(kept);
     return rc;
+}
+
+static bool has_text(const json_t *message)
+{
+    return json_is_string(json_object_get(message, "content"));
+}
+
+/* A system message and the user message behind it. */
+static size_t system_end(const json_t *messages, size_t i)
+{
+    const json_t *message = json_array_get(messages, i), *next = json_array_get(messages, i + 1);
+    return has_role(message, "system") && has_text(message) && has_role(next, "user") && has_text(next) ? i + 2 : i + 1;
 }
 
 /* A system message goes into the user message behind it, or becomes one where there is none. */
 static int merge_system(json_t *messages, struct error *e)
 {
-    for (size_t i = 0; i < json_array_size(messages); i++) {
-        json_t *message = json_array_get(messages, i), *next = json_array_get(messages, i + 1);
-        json_t *content = json_object_get(message, "content");
-        if (!has_role(message, "system") || !json_is_string(content))
-            continue;
-        if (next && has_role(next, "user") && json_is_string(json_object_get(next, "content"))) {
-            int rc = prepend(next, content, e);
-            if (rc)
-                return rc;
-            json_array_remove(messages, i);
-        } else if (json_object_set_new(message, "role", json_string("user")))
-            return error_nomem(e, "a message");
+    size_t  i;
+    json_t *message;
+    int     rc = merge_runs(messages, system_end, e);
+    json_array_foreach(messages, i, message)
+    {
+        if (!rc && has_role(message, "system") && has_text(message) &&
+            json_object_set_new(message, "role", json_string("user")))
+            rc = error_nomem(e, "a message");
     }
-    return 0;
+    return rc;
 }
-
-/* --- messages of one role in a row ------------------------------------------------------------------------------- */
 
 static bool can_merge(const json_t *a, const json_t *b)
 {
@@ -218,39 +282,13 @@ static bool can_merge(const json_t *a, const json_t *b)
            (json_is_string(x) || json_is_array(x)) && (json_is_string(y) || json_is_array(y));
 }
 
-/* Puts the parts of `before` before those of a message; a string counts as one part. */
-static int prepend_parts(json_t *message, json_t *before, struct error *e)
+/* Messages of one role, where the template wants roles to alternate. */
+static size_t same_role_end(const json_t *messages, size_t i)
 {
-    json_t *contents[] = {before, json_object_get(message, "content")}, *all = json_array();
-    int     failed = !all;
-    for (size_t i = 0; i < ARRAY_LEN(contents) && !failed; i++) {
-        if (json_is_array(contents[i]))
-            failed = json_array_extend(all, contents[i]);
-        else
-            failed = json_array_append_new(all, json_pack("{s:s,s:O}", "type", "text", "text", contents[i]));
-    }
-    if (failed)
-        json_decref(all);
-    return failed || json_object_set_new(message, "content", all) ? error_nomem(e, "a message") : 0;
-}
-
-/* A message goes into the one behind it if that has the same role, where the template wants roles to alternate. */
-static int merge_repeats(json_t *messages, struct error *e)
-{
-    for (size_t i = 1; i < json_array_size(messages);) {
-        json_t *before = json_array_get(messages, i - 1), *message = json_array_get(messages, i);
-        json_t *content = json_object_get(before, "content");
-        if (!can_merge(before, message)) {
-            i++;
-            continue;
-        }
-        bool texts = json_is_string(content) && json_is_string(json_object_get(message, "content"));
-        int  rc = texts ? prepend(message, content, e) : prepend_parts(message, content, e);
-        if (rc)
-            return rc;
-        json_array_remove(messages, i - 1);
-    }
-    return 0;
+    for (i++; i < json_array_size(messages); i++)
+        if (!can_merge(json_array_get(messages, i - 1), json_array_get(messages, i)))
+            break;
+    return i;
 }
 
 int chat_template_adapt(const struct chat_template *t, json_t *request, struct error *e)
@@ -269,5 +307,5 @@ int chat_template_adapt(const struct chat_template *t, json_t *request, struct e
     }
     if (!t->traits.system)
         rc = merge_system(messages, e);
-    return rc || t->traits.repeats ? rc : merge_repeats(messages, e);
+    return rc || t->traits.repeats ? rc : merge_runs(messages, same_role_end, e);
 }

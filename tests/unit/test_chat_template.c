@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "../support/tmp.h"
+#include "base/clock.h"
 #include "chat/template.h"
 
 static json_t *load_reference(void)
@@ -302,11 +303,82 @@ static void test_adapt(void **state)
     expect_adapted(strings, "[1]", "messages[0]: an object is needed");
 }
 
+/* A template that reads strings and lists, but no tool calls. */
+static void test_adapt_calls_in_parts(void **state)
+{
+    const char *both = "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}"
+                       "{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}{% endfor %}";
+    (void)state;
+    expect_adapted(both, "[{\"content\":\"a\",\"tool_calls\":[{\"function\":{\"name\":\"f\"}}]}]",
+                   "[{\"content\":\"a\\n{\\\"name\\\": \\\"f\\\"}\"}]");
+    expect_adapted(both,
+                   "[{\"content\":[{\"type\":\"image\"},{\"type\":\"text\",\"text\":\"a\"}],"
+                   "\"tool_calls\":[{\"function\":{\"name\":\"f\"}},{\"name\":\"g\"}]}]",
+                   "[{\"content\":[{\"type\":\"image\"},{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"text\","
+                   "\"text\":\"\\n{\\\"name\\\": \\\"f\\\"}\\n{\\\"name\\\": \\\"g\\\"}\"}]}]");
+}
+
+/* Messages of one role in a row become the last of them, and a system message goes into the user's behind it. */
+static void test_adapt_merges(void **state)
+{
+    const char *alternate = "{% for m in messages %}{% if m.role == 'system' or loop.index0 and "
+                            "messages[loop.index0 - 1].role == m.role %}{{ raise_exception('no') }}{% endif %}"
+                            "{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{{ p.text }}"
+                            "{% endfor %}{% endif %}{% endfor %}";
+    (void)state;
+#define SAYS(role, content) "{\"role\":\"" role "\",\"content\":" content "}"
+#define PART(text) "{\"type\":\"text\",\"text\":\"" text "\"}"
+#define IMAGE "{\"type\":\"image\"}"
+    expect_adapted(alternate,
+                   "[" SAYS("user", "\"a\"") "," SAYS("user", "\"b\"") "," SAYS("user", "\"c\"") ","
+                   SAYS("assistant", "\"d\"") "," SAYS("assistant", "\"e\"") "," SAYS("user", "\"f\"") "]",
+                   "[" SAYS("user", "\"a\\n\\nb\\n\\nc\"") "," SAYS("assistant", "\"d\\n\\ne\"") ","
+                   SAYS("user", "\"f\"") "]");
+    expect_adapted(alternate,
+                   "[" SAYS("user", "\"a\"") "," SAYS("user", "\"b\"") "," SAYS("user", "[" IMAGE "]") ","
+                   SAYS("user", "\"c\"") "," SAYS("user", "\"d\"") "]",
+                   "[" SAYS("user", "[" PART("a\\n\\nb") "," IMAGE "," PART("c") "," PART("d") "]") "]");
+    expect_adapted(alternate,
+                   "[" SAYS("system", "\"s\"") "," SAYS("system", "\"t\"") "," SAYS("user", "\"a\"") ","
+                   SAYS("assistant", "\"b\"") "," SAYS("system", "\"u\"") "]",
+                   "[" SAYS("user", "\"s\\n\\nt\\n\\na\"") "," SAYS("assistant", "\"b\"") ","
+                   SAYS("user", "\"u\"") "]");
+#undef SAYS
+#undef PART
+#undef IMAGE
+}
+
+/* The work grows with the number of messages, not with its square. */
+static void test_adapt_many(void **state)
+{
+    struct chat_template *t = from_source(
+        "{% for m in messages %}{% if m.role == 'system' or loop.index0 and messages[loop.index0 - 1].role == m.role %}"
+        "{{ raise_exception('no') }}{% endif %}{{ m.content }}{% endfor %}");
+    static const char *const roles[] = {"system", "user"};
+    double                   start = clock_thread();
+    struct error             e = {0};
+    (void)state;
+    for (int mixed = 0; mixed < 2; mixed++) {
+        json_t *messages = json_array(), *request = json_pack("{s:o}", "messages", messages);
+        for (int i = 0; i < 300000; i++)
+            json_array_append_new(messages, json_pack("{s:s,s:s}", "role", roles[!mixed || i % 2], "content", "x"));
+        assert_int_equal(chat_template_adapt(t, request, &e), 0);
+        messages = json_object_get(request, "messages");
+        assert_int_equal(json_array_size(messages), 1);
+        assert_int_equal(json_string_length(json_object_get(json_array_get(messages, 0), "content")), 3 * 300000 - 2);
+        json_decref(request);
+    }
+    assert_true(clock_thread() - start < 20);
+    chat_template_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reference), cmocka_unit_test(test_load),     cmocka_unit_test(test_load_faults),
         cmocka_unit_test(test_requests),  cmocka_unit_test(test_continue), cmocka_unit_test(test_adapt),
+        cmocka_unit_test(test_adapt_calls_in_parts), cmocka_unit_test(test_adapt_merges),
+        cmocka_unit_test(test_adapt_many),
     };
     setenv("TZ", "UTC", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
