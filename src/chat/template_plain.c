@@ -4,6 +4,8 @@
  * becoming one token. Contract in template_plain.h. */
 #include "chat/template_plain.h"
 
+#include <stdlib.h>
+
 #include "base/utf8.h"
 #include "chat/template_int.h"
 
@@ -20,7 +22,10 @@ struct marker {
     const struct chat_template *t;
     const struct tokenizer     *tokenizer;
     struct mark                 start, end;
+    unsigned char              *control; /* [tokenizer_size] what is known of added tokens: enum control */
 };
+
+enum control { CONTROL_UNKNOWN, CONTROL_NO, CONTROL_YES };
 
 static struct mark make_mark(unsigned i)
 {
@@ -54,13 +59,21 @@ static int choose_marks(struct marker *m, const json_t *request, struct error *e
                                   "the request contains too many of the noncharacters U+FDD0 to U+FDEF");
 }
 
-static bool is_control(const struct marker *m, int32_t id)
+static bool find_control(const struct marker *m, int32_t id)
 {
     struct str token = tokenizer_token(m->tokenizer, id);
     size_t     blank = 0;
     while (blank < token.n && strchr(" \t\r\n", token.p[blank]))
         blank++;
     return blank < token.n && (tokenizer_is_special(m->tokenizer, id) || mentions(m->t, token));
+}
+
+/* Asked for every place where a token is typed, found out once: that reads the whole template. */
+static bool is_control(const struct marker *m, int32_t id)
+{
+    if (m->control[id] == CONTROL_UNKNOWN)
+        m->control[id] = find_control(m, id) ? CONTROL_YES : CONTROL_NO;
+    return m->control[id] == CONTROL_YES;
 }
 
 /* A copy of a string with its control tokens marked; NULL when out of memory. */
@@ -153,7 +166,8 @@ int chat_template_render_plain(const struct chat_template *t, const struct token
     json_t       *marked = NULL;
     int           rc = choose_marks(&m, request, e);
     buf_init(&text, TEXT_MAX);
-    if (!rc && !(marked = mark_value(&m, request)))
+    m.control = calloc((size_t)tokenizer_size(tokenizer) + 1, 1);
+    if (!rc && (!m.control || !(marked = mark_value(&m, request))))
         rc = error_nomem(e, "a chat");
     if (!rc)
         rc = chat_template_render(t, marked, now, &text, e);
@@ -161,5 +175,6 @@ int chat_template_render_plain(const struct chat_template *t, const struct token
         rc = unmark(&m, buf_str(&text), out, plain, e);
     json_decref(marked);
     buf_deinit(&text);
+    free(m.control);
     return rc;
 }

@@ -15,6 +15,7 @@ void added_deinit(struct added *a)
     free(a->v);
     free(a->raw.sorted);
     free(a->normalized.sorted);
+    free(a->contents.sorted);
     free(a->of_id);
     *a = (struct added){0};
 }
@@ -29,33 +30,39 @@ bool added_put(struct added *a, const struct added_token *t)
     return true;
 }
 
-/* Tokens with the same spelling keep their order: the first one counts. (Which one, the reference leaves to chance.) */
-static int by_spelling(const void *x, const void *y)
+/* Tokens with the same text keep their order: the first one counts. (Which one, the reference leaves to chance.) */
+static int by_text(const void *x, const void *y)
 {
-    const struct added_token *a = *(const struct added_token *const *)x, *b = *(const struct added_token *const *)y;
-    int                       c = memcmp(a->spelling.p, b->spelling.p, MIN(a->spelling.n, b->spelling.n));
-    if (c || a->spelling.n != b->spelling.n)
-        return c ? c : a->spelling.n < b->spelling.n ? -1 : 1;
-    return a < b ? -1 : a > b;
+    const struct added_entry *a = x, *b = y;
+    int                       c = memcmp(a->text.p, b->text.p, MIN(a->text.n, b->text.n));
+    if (c || a->text.n != b->text.n)
+        return c ? c : a->text.n < b->text.n ? -1 : 1;
+    return a->token < b->token ? -1 : a->token > b->token;
 }
 
-static bool index_finder(struct added_finder *f, const struct added *a, bool normalized)
+/* Which tokens a finder has: by spelling those of one kind, or by content all. */
+enum which { RAW, NORMALIZED, CONTENTS };
+
+static bool index_finder(struct added_finder *f, const struct added *a, enum which which)
 {
-    f->sorted = malloc((a->n + 1) * sizeof(struct added_token *));
+    f->sorted = malloc((a->n + 1) * sizeof *f->sorted);
     if (!f->sorted)
         return false;
-    for (size_t i = 0; i < a->n; i++)
-        if (a->v[i].id >= 0 && a->of_id[a->v[i].id] == (int32_t)i && a->v[i].normalized == normalized &&
-            a->v[i].spelling.n)
-            f->sorted[f->n++] = &a->v[i];
-    qsort(f->sorted, f->n, sizeof(struct added_token *), by_spelling);
+    for (size_t i = 0; i < a->n; i++) {
+        const struct added_token *t = &a->v[i];
+        struct added_entry        entry = {which == CONTENTS ? t->content : t->spelling, t};
+        bool                      wanted = which == CONTENTS || t->normalized == (which == NORMALIZED);
+        if (wanted && t->id >= 0 && a->of_id[t->id] == (int32_t)i && entry.text.n)
+            f->sorted[f->n++] = entry;
+    }
+    qsort(f->sorted, f->n, sizeof *f->sorted, by_text);
     for (size_t b = 0, i = 0; b <= 256; b++) {
-        while (i < f->n && (unsigned char)f->sorted[i]->spelling.p[0] < b)
+        while (i < f->n && (unsigned char)f->sorted[i].text.p[0] < b)
             i++;
         f->first[b] = (uint32_t)i;
     }
-    f->only = f->n ? (unsigned char)f->sorted[0]->spelling.p[0] : -1;
-    if (f->n && f->sorted[f->n - 1]->spelling.p[0] != f->sorted[0]->spelling.p[0])
+    f->only = f->n ? (unsigned char)f->sorted[0].text.p[0] : -1;
+    if (f->n && f->sorted[f->n - 1].text.p[0] != f->sorted[0].text.p[0])
         f->only = -1;
     return true;
 }
@@ -86,7 +93,8 @@ bool added_index(struct added *a, size_t n_ids)
     for (size_t i = 0; i < a->n; i++)
         if (a->v[i].id >= 0)
             a->of_id[a->v[i].id] = (int32_t)i;
-    return index_finder(&a->raw, a, false) && index_finder(&a->normalized, a, true);
+    return index_finder(&a->raw, a, RAW) && index_finder(&a->normalized, a, NORMALIZED) &&
+           index_finder(&a->contents, a, CONTENTS);
 }
 
 void added_numbering_init(struct added_numbering *n, const struct vocab *vocab, size_t texts)
@@ -114,7 +122,7 @@ static size_t lower_bound(const struct added_finder *f, size_t lo, size_t hi, si
 {
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
-        if ((unsigned char)f->sorted[mid]->spelling.p[depth] < byte)
+        if ((unsigned char)f->sorted[mid].text.p[depth] < byte)
             lo = mid + 1;
         else
             hi = mid;
@@ -129,9 +137,9 @@ const struct added_token *added_at(const struct added_finder *f, const char *p, 
     size_t                    lo = f->first[b], hi = f->first[b + 1];
     for (size_t depth = 1; lo < hi; depth++) {
         /* Tokens that end here stand before those that go on; of equal ones the first counts. */
-        if (f->sorted[lo]->spelling.n == depth)
-            best = f->sorted[lo];
-        while (lo < hi && f->sorted[lo]->spelling.n == depth)
+        if (f->sorted[lo].text.n == depth)
+            best = f->sorted[lo].token;
+        while (lo < hi && f->sorted[lo].text.n == depth)
             lo++;
         if (depth == n)
             break;
@@ -140,6 +148,16 @@ const struct added_token *added_at(const struct added_finder *f, const char *p, 
         hi = lower_bound(f, lo, hi, depth, b + 1);
     }
     return best;
+}
+
+const struct added_token *added_find(const struct added_finder *f, struct str text, size_t *at)
+{
+    for (; (*at = candidate(f, text, *at)) < text.n; ++*at) {
+        const struct added_token *t = added_at(f, text.p + *at, text.n - *at);
+        if (t)
+            return t;
+    }
+    return NULL;
 }
 
 /* --- the walk --------------------------------------------------------------------------------------------------- */

@@ -25,18 +25,21 @@ struct added_token {
 
 /* Finds the longest of some tokens that a text has at a place. */
 struct added_finder {
-    const struct added_token **sorted; /* [n] by spelling */
-    size_t                     n;
-    uint32_t                   first[257]; /* tokens whose spelling begins with byte b: first[b] .. first[b + 1] - 1 */
-    int                        only;       /* the byte with which all begin; -1: they differ */
+    struct added_entry {
+        struct str                text; /* the spelling or the content */
+        const struct added_token *token;
+    } * sorted; /* [n] by text */
+    size_t   n;
+    uint32_t first[257]; /* tokens whose text begins with byte b: first[b] .. first[b + 1] - 1 */
+    int      only;       /* the byte with which all begin; -1: they differ */
 };
 
 struct added {
     struct added_token *v;
     size_t              n, cap;
-    struct added_finder raw, normalized;
-    bool                respelled; /* some token's spelling is not its content */
-    int32_t            *of_id;     /* [n_ids] index in v, -1 for the ids of plain vocabulary */
+    struct added_finder raw, normalized; /* by spelling */
+    struct added_finder contents;        /* all, by content */
+    int32_t            *of_id;           /* [n_ids] index in v, -1 for the ids of plain vocabulary */
     size_t              n_ids;
 };
 
@@ -67,6 +70,10 @@ static inline const struct added_token *added_of(const struct added *a, int64_t 
 
 /* The longest token at the beginning of p, n > 0 bytes, NULL if there is none. */
 const struct added_token *added_at(const struct added_finder *f, const char *p, size_t n);
+
+/* The first token in a text from *at on, the longest at its place, which goes to *at; NULL if there is none. Unlike the
+ * walk below it asks for nothing around the token. */
+const struct added_token *added_find(const struct added_finder *f, struct str text, size_t *at);
 
 /* A walk over a text: what stands between tokens, and the tokens. */
 struct added_walk {

@@ -242,35 +242,12 @@ struct str tokenizer_token(const struct tokenizer *t, int32_t id)
     return a ? a->content : vocab_text(&t->vocab, id);
 }
 
-static const struct added_token *longer(const struct added_token *a, const struct added_token *b)
-{
-    return !a || (b && b->content.n > a->content.n) ? b : a;
-}
-
-/* The longest token whose content text begins with. The finders know spellings, which nearly always are the contents. */
-static const struct added_token *content_at(const struct added *a, struct str text)
-{
-    const struct added_token *best =
-        longer(added_at(&a->raw, text.p, text.n), added_at(&a->normalized, text.p, text.n));
-    if (!a->respelled)
-        return best;
-    best = NULL;
-    for (size_t i = 0; i < a->n; i++)
-        if (a->v[i].id >= 0 && a->v[i].content.n <= text.n && !memcmp(a->v[i].content.p, text.p, a->v[i].content.n))
-            best = longer(best, &a->v[i]);
-    return best;
-}
-
 bool tokenizer_next_added(const struct tokenizer *t, struct str text, size_t *at, int32_t *id)
 {
-    for (; *at < text.n; ++*at) {
-        const struct added_token *a = content_at(&t->added, (struct str){text.p + *at, text.n - *at});
-        if (a) {
-            *id = a->id;
-            return true;
-        }
-    }
-    return false;
+    const struct added_token *a = added_find(&t->added.contents, text, at);
+    if (a)
+        *id = a->id;
+    return a;
 }
 
 int32_t tokenizer_eos(const struct tokenizer *t)

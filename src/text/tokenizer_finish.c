@@ -50,7 +50,6 @@ static void resolve_added(struct tokenizer *t, const char *path, const struct lo
         struct added_token       *last = &t->added.v[vocab_find(&t->added_index, a->content)];
         if (i == t->own_added)
             added_next_list(&numbering);
-        t->added.respelled |= !str_eq(a->spelling, a->content);
         last->special |= a->special;
         if (!last->decoded.p || !str_eq(a->spelling, a->content))
             last->decoded = a->spelling;

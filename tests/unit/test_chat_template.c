@@ -38,8 +38,8 @@ static int compare(const struct chat_template *t, const char *name, json_t *requ
         struct buf    out;
         buf_init(&out, SIZE_MAX / 2);
         assert_false(json_object_update(all, request));
-        int rc = chat_template_render(t, all, now, &out, &e);
-        struct str    text = {json_string_value(want), json_string_length(want)};
+        int        rc = chat_template_render(t, all, now, &out, &e);
+        struct str text = {json_string_value(want), json_string_length(want)};
         if (json_is_null(want) ? !rc : rc || !str_eq(buf_str(&out), text))
             fail_msg("%s, %s\ngave %s\nnot  %s", name, chat, rc ? e.msg : buf_cstr(&out),
                      json_is_null(want) ? "a fault" : json_string_value(want));
@@ -292,7 +292,8 @@ static void test_adapt(void **state)
     expect_adapted(objects, "[{\"content\":\"\",\"tool_calls\":[{\"function\":{\"arguments\":\"\"}}]}]",
                    "[{\"content\":\"\",\"tool_calls\":[{\"function\":{\"arguments\":{}}}]}]");
     expect_adapted(objects, "[{\"content\":\"\",\"tool_calls\":[{\"function\":{\"arguments\":\"{\"}}]}]",
-                   "messages[0].tool_calls: arguments: not valid JSON at line 1, column 1: string or '}' expected near end of file");
+                   "messages[0].tool_calls: arguments: not valid JSON at line 1, column 1: string or '}' expected near "
+                   "end of file");
     expect_adapted(parts, "[{\"content\":\"a\"}]", "[{\"content\":[{\"type\":\"text\",\"text\":\"a\"}]}]");
     expect_adapted(parts, "[{\"content\":[{\"type\":\"image\"}]}]", "[{\"content\":[{\"type\":\"image\"}]}]");
     expect_adapted(no_system, "[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":\"u\"}]",
@@ -329,20 +330,20 @@ static void test_adapt_merges(void **state)
 #define SAYS(role, content) "{\"role\":\"" role "\",\"content\":" content "}"
 #define PART(text) "{\"type\":\"text\",\"text\":\"" text "\"}"
 #define IMAGE "{\"type\":\"image\"}"
+    expect_adapted(
+        alternate,
+        "[" SAYS("user", "\"a\"") "," SAYS("user", "\"b\"") "," SAYS("user", "\"c\"") "," SAYS(
+            "assistant", "\"d\"") "," SAYS("assistant", "\"e\"") "," SAYS("user", "\"f\"") "]",
+        "[" SAYS("user", "\"a\\n\\nb\\n\\nc\"") "," SAYS("assistant", "\"d\\n\\ne\"") "," SAYS("user", "\"f\"") "]");
     expect_adapted(alternate,
-                   "[" SAYS("user", "\"a\"") "," SAYS("user", "\"b\"") "," SAYS("user", "\"c\"") ","
-                   SAYS("assistant", "\"d\"") "," SAYS("assistant", "\"e\"") "," SAYS("user", "\"f\"") "]",
-                   "[" SAYS("user", "\"a\\n\\nb\\n\\nc\"") "," SAYS("assistant", "\"d\\n\\ne\"") ","
-                   SAYS("user", "\"f\"") "]");
-    expect_adapted(alternate,
-                   "[" SAYS("user", "\"a\"") "," SAYS("user", "\"b\"") "," SAYS("user", "[" IMAGE "]") ","
-                   SAYS("user", "\"c\"") "," SAYS("user", "\"d\"") "]",
+                   "[" SAYS("user", "\"a\"") "," SAYS("user", "\"b\"") "," SAYS("user", "[" IMAGE "]") "," SAYS(
+                       "user", "\"c\"") "," SAYS("user", "\"d\"") "]",
                    "[" SAYS("user", "[" PART("a\\n\\nb") "," IMAGE "," PART("c") "," PART("d") "]") "]");
-    expect_adapted(alternate,
-                   "[" SAYS("system", "\"s\"") "," SAYS("system", "\"t\"") "," SAYS("user", "\"a\"") ","
-                   SAYS("assistant", "\"b\"") "," SAYS("system", "\"u\"") "]",
-                   "[" SAYS("user", "\"s\\n\\nt\\n\\na\"") "," SAYS("assistant", "\"b\"") ","
-                   SAYS("user", "\"u\"") "]");
+    expect_adapted(
+        alternate,
+        "[" SAYS("system", "\"s\"") "," SAYS("system", "\"t\"") "," SAYS("user", "\"a\"") "," SAYS(
+            "assistant", "\"b\"") "," SAYS("system", "\"u\"") "]",
+        "[" SAYS("user", "\"s\\n\\nt\\n\\na\"") "," SAYS("assistant", "\"b\"") "," SAYS("user", "\"u\"") "]");
 #undef SAYS
 #undef PART
 #undef IMAGE
@@ -375,9 +376,14 @@ static void test_adapt_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference), cmocka_unit_test(test_load),     cmocka_unit_test(test_load_faults),
-        cmocka_unit_test(test_requests),  cmocka_unit_test(test_continue), cmocka_unit_test(test_adapt),
-        cmocka_unit_test(test_adapt_calls_in_parts), cmocka_unit_test(test_adapt_merges),
+        cmocka_unit_test(test_reference),
+        cmocka_unit_test(test_load),
+        cmocka_unit_test(test_load_faults),
+        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_continue),
+        cmocka_unit_test(test_adapt),
+        cmocka_unit_test(test_adapt_calls_in_parts),
+        cmocka_unit_test(test_adapt_merges),
         cmocka_unit_test(test_adapt_many),
     };
     setenv("TZ", "UTC", 1);

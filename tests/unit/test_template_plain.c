@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "chat/template_plain.h"
 #include "text/tokenizer_int.h"
 
@@ -136,13 +137,76 @@ static void test_normalized(void **state)
     end(&f);
 }
 
+/* A long template is searched once for a token, however often people type it. */
+static void test_many_tokens(void **state)
+{
+    struct fixture f;
+    struct buf     source, content;
+    double         start = clock_thread();
+    (void)state;
+    buf_init(&source, SIZE_MAX / 2);
+    buf_init(&content, SIZE_MAX / 2);
+    buf_puts(&source, "{{ messages[0].content }}{#");
+    for (int i = 0; i < 100000; i++)
+        buf_puts(&source, "< c > < c ");
+    buf_puts(&source, "#}");
+    for (int i = 0; i < 500000; i++)
+        buf_puts(&content, "<c>");
+    f = (struct fixture){.tokenizer = make_tokenizer("")};
+    buf_init(&f.text, SIZE_MAX / 2);
+    assert_int_equal(chat_template_from_source(&f.template, buf_str(&source), "test", &f.e), 0);
+    f.request = json_pack("{s:[{s:s, s:s}]}", "messages", "role", "user", "content", buf_cstr(&content));
+    assert_int_equal(chat_template_render_plain(f.template, f.tokenizer, f.request, 0, &f.text, &f.plain, &f.e), 0);
+    assert_int_equal(f.text.n, content.n);
+    assert_int_equal(f.plain.n, 0);
+    assert_true(clock_thread() - start < 10);
+    end(&f);
+    buf_deinit(&source);
+    buf_deinit(&content);
+}
+
+/* Tokens are found by their contents also where they are looked for in another spelling, and quickly. */
+static void test_respelled_tokens(void **state)
+{
+    struct tokenizer *t;
+    struct error      e = {0};
+    struct buf        json, text;
+    double            start = clock_thread();
+    size_t            at = 0;
+    int32_t           id = -1;
+    (void)state;
+    buf_init(&json, SIZE_MAX / 2);
+    buf_init(&text, SIZE_MAX / 2);
+    buf_puts(&json, "{\"normalizer\":{\"type\":\"Lowercase\"},\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{"
+                    "\"z\":0}},\"added_tokens\":[{\"id\":1,\"content\":\"ZZ\",\"normalized\":false}");
+    for (int i = 2; i < 8000; i++)
+        buf_printf(&json, ",{\"id\":%d,\"content\":\"Z%d\",\"normalized\":true}", i, i);
+    buf_puts(&json, "]}");
+    for (int i = 0; i < 2000000; i++)
+        buf_putc(&text, 'z');
+    buf_puts(&text, "Z7777ZZ");
+    if (tokenizer_load_text(&t, buf_str(&json), "tokenizer.json", NULL, &e))
+        fail_msg("%s", e.msg);
+    assert_true(tokenizer_next_added(t, buf_str(&text), &at, &id));
+    assert_int_equal(at, 2000000);
+    assert_int_equal(id, 7777);
+    at += 5;
+    assert_true(tokenizer_next_added(t, buf_str(&text), &at, &id));
+    assert_int_equal(at, 2000005);
+    assert_int_equal(id, 1);
+    at += 2;
+    assert_false(tokenizer_next_added(t, buf_str(&text), &at, &id));
+    assert_true(clock_thread() - start < 10);
+    tokenizer_free(t);
+    buf_deinit(&json);
+    buf_deinit(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_worked_on),
-        cmocka_unit_test(test_marks),
-        cmocka_unit_test(test_normalized),
+        cmocka_unit_test(test_plain),      cmocka_unit_test(test_worked_on),   cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_normalized), cmocka_unit_test(test_many_tokens), cmocka_unit_test(test_respelled_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
