@@ -58,7 +58,6 @@ int import_spm_merges(const struct gguf *g, const struct str *tokens, const uint
     uint8_t      *usable = calloc((size_t)n + 1, 1);
     struct merges list = {0};
     struct vocab  vocab;
-    int32_t       a, b;
     int           status = scores && usable ? read_scores(g, n, scores, e) : error_nomem(e, "the merges");
     vocab_init(&vocab);
     for (int64_t i = 0; i < n && !status; i++) {
@@ -66,7 +65,7 @@ int import_spm_merges(const struct gguf *g, const struct str *tokens, const uint
         if (usable[i] && !vocab_put(&vocab, (int32_t)i, tokens[i]))
             status = error_nomem(e, "the merges");
     }
-    if (!status && !vocab_index(&vocab, &a, &b))
+    if (!status && !vocab_index(&vocab, NULL))
         status = error_nomem(e, "the merges");
     if (!status)
         status = merges_derive_by_score(&list, &vocab, scores, usable, e);

@@ -159,7 +159,7 @@ static bool joins_hex(const struct bpe *m)
  * with its neighbours, lets those on its sides meet. */
 static void index_cuts(struct bpe *m)
 {
-    m->cut_bytes = m->cut_chars = m->seams && !m->prefix.n && !m->suffix.n;
+    m->cut_bytes = m->cut_chars = m->seams && !m->vocab->n_aliases && !m->prefix.n && !m->suffix.n;
     m->cut_chars &= m->byte_fallback;
     for (unsigned b = 0; b < 256; b++) {
         m->cut_bytes &= m->byte_id[b] >= 0;

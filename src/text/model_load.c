@@ -106,7 +106,6 @@ static int read_piece(struct loader *l, struct unigram *m)
 static int read_pieces(struct loader *l)
 {
     enum json_token t;
-    int32_t         a, b;
     int             status = 0;
     if (l->has_vocab)
         return loader_malformed(l, "model: \"vocab\" stands twice");
@@ -117,7 +116,7 @@ static int read_pieces(struct loader *l)
     if (status)
         return status;
     l->has_vocab = true;
-    return vocab_index(&l->t->vocab, &a, &b) ? 0 : loader_nomem(l);
+    return vocab_index(&l->t->vocab, NULL) ? 0 : loader_nomem(l);
 }
 
 static void begin_bpe(struct loader *l, const struct fields *f)

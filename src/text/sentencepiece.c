@@ -221,7 +221,6 @@ static void put_normalizers(struct source *s, bool legacy)
 static int rename_pieces(struct source *s)
 {
     const json_t *table = json_object_get(s->d->config, "added_tokens_decoder");
-    int32_t       a, b;
     s->vocab = &s->m.vocab;
     if (!json_object_size(table) || s->m.type == SPM_UNIGRAM)
         return 0;
@@ -241,7 +240,7 @@ static int rename_pieces(struct source *s)
         if (!vocab_put(&s->renamed, (int32_t)i, text))
             return draft_nomem(s->d);
     }
-    if (!vocab_index(&s->renamed, &a, &b))
+    if (!vocab_index(&s->renamed, NULL))
         return draft_nomem(s->d);
     s->vocab = &s->renamed;
     return 0;

@@ -149,8 +149,8 @@ static int find_unknown(struct reader *r)
 
 static int check(struct reader *r)
 {
-    struct spm *m = r->m;
-    int32_t     a, b;
+    struct spm        *m = r->m;
+    struct vocab_twice twice;
     if (!m->n)
         return malformed(r, "there are no pieces");
     if (m->type != SPM_UNIGRAM && m->type != SPM_BPE)
@@ -159,11 +159,11 @@ static int check(struct reader *r)
                          m->type == SPM_WORD   ? "WORD"
                          : m->type == SPM_CHAR ? "CHAR"
                                                : "of an unknown number");
-    if (!vocab_index(&m->vocab, &a, &b))
+    if (!vocab_index(&m->vocab, &twice))
         return error_nomem(r->e, "the vocabulary");
-    if (a >= 0)
-        return error_set(r->e, ERR_FORMAT, NULL, "%s: pieces %d and %d are both '%.*s'", r->path, a, b,
-                         (int)MIN(vocab_text(&m->vocab, a).n, (size_t)100), vocab_text(&m->vocab, a).p);
+    if (twice.a >= 0)
+        return error_set(r->e, ERR_FORMAT, NULL, "%s: pieces %d and %d are both '%.*s'", r->path, twice.a, twice.b,
+                         (int)MIN(twice.text.n, (size_t)100), twice.text.p);
     return find_unknown(r);
 }
 

@@ -128,15 +128,15 @@ static int check_ranks(struct ranks *r)
 {
     const struct vocab *v = &r->vocab;
     struct draft       *d = r->d;
-    int32_t             a, b;
+    struct vocab_twice  twice;
     for (size_t i = 0; i < v->size; i++)
         if (!vocab_has(v, (int64_t)i))
             return error_set(d->e, ERR_FORMAT, NULL, "%s: no token has rank %zu, but one has rank %zu", d->path, i,
                              v->size - 1);
-    if (!vocab_index(&r->vocab, &a, &b))
+    if (!vocab_index(&r->vocab, &twice))
         return draft_nomem(d);
-    if (a >= 0)
-        return error_set(d->e, ERR_FORMAT, NULL, "%s: ranks %d and %d have the same token", d->path, a, b);
+    if (twice.a >= 0)
+        return error_set(d->e, ERR_FORMAT, NULL, "%s: ranks %d and %d have the same token", d->path, twice.a, twice.b);
     for (int byte = 0; byte < 256; byte++) {
         char c = (char)byte, spelled[2];
         if (vocab_find(v, (struct str){spelled, bytelevel_spell(&c, 1, spelled)}) < 0)

@@ -65,11 +65,10 @@ static void resolve_added(struct tokenizer *t, const char *path, const struct lo
 
 int tokenizer_finish(struct tokenizer *t, const char *path, const struct log *log, struct error *e)
 {
-    int32_t a, b;
     for (size_t i = 0; i < t->added.n; i++)
         if (!vocab_put(&t->added_index, (int32_t)i, t->added.v[i].content))
             return error_nomem(e, path);
-    if (!vocab_index(&t->added_index, &a, &b))
+    if (!vocab_index(&t->added_index, NULL))
         return error_nomem(e, path);
     t->size = (int)t->vocab.size;
     resolve_added(t, path, log);

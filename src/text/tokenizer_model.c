@@ -12,18 +12,14 @@ static int put_token(struct loader *l, struct str text, int64_t id)
         return error_set(l->e, ERR_LIMIT, NULL,
                          "%s: token " QUOTED " has id %lld; a file of this size may use ids from 0 to %lld", l->path,
                          QUOTE(text), (long long)id, (long long)l->id_limit - 1);
-    struct str other = vocab_text(v, id);
-    if (vocab_has(v, id))
-        return error_set(l->e, ERR_FORMAT, NULL, "%s: tokens " QUOTED " and " QUOTED " have the same id %lld", l->path,
-                         QUOTE(other), QUOTE(text), (long long)id);
     return vocab_put(v, (int32_t)id, text) ? 0 : loader_nomem(l);
 }
 
 int loader_read_vocab(struct loader *l)
 {
-    enum json_token t;
-    int32_t         a, b;
-    int             status = 0;
+    enum json_token    t;
+    struct vocab_twice twice;
+    int                status = 0;
     if (l->has_vocab)
         return loader_malformed(l, "model: \"vocab\" stands twice");
     while (!status && (t = json_next(l->j)) == JSON_KEY) {
@@ -37,13 +33,12 @@ int loader_read_vocab(struct loader *l)
     if (status || t != JSON_OBJECT_END)
         return status ? status : loader_malformed(l, "model: malformed \"vocab\"");
     l->has_vocab = true;
-    if (!vocab_index(&l->t->vocab, &a, &b))
+    if (!vocab_index(&l->t->vocab, &twice))
         return loader_nomem(l);
-    struct str twice = vocab_text(&l->t->vocab, b);
-    return a < 0
+    return twice.a < 0
                ? 0
                : error_set(l->e, ERR_FORMAT, NULL, "%s: token " QUOTED " stands twice in the vocabulary, as %d and %d",
-                           l->path, QUOTE(twice), a, b);
+                           l->path, QUOTE(twice.text), twice.a, twice.b);
 }
 
 /* --- merges ----------------------------------------------------------------------------------------------------- */
@@ -54,10 +49,10 @@ static int unknown_merge(struct loader *l, struct str text, const char *what)
                      l->t->model.bpe.n_pairs, what, QUOTE(text));
 }
 
-static int put_merge(struct loader *l, int32_t left, int32_t right)
+/* a, b: the texts of left and right. */
+static int put_merge(struct loader *l, struct str a, struct str b, int32_t left, int32_t right)
 {
     const struct vocab *v = &l->t->vocab;
-    struct str          a = vocab_text(v, left), b = vocab_text(v, right);
     size_t              prefix = l->t->model.bpe.prefix.n;
     if (b.n < prefix)
         return unknown_merge(l, b, "lacks the continuing_subword_prefix in");
@@ -97,7 +92,7 @@ static int put_batch(struct loader *l, struct batch *b)
         if (ids[i] < 0 || ids[i + 1] < 0)
             status = unknown_merge(l, parts[ids[i] < 0 ? i : i + 1], "has the part");
         else
-            status = put_merge(l, ids[i], ids[i + 1]);
+            status = put_merge(l, parts[i], parts[i + 1], ids[i], ids[i + 1]);
     }
     buf_clear(&b->texts);
     b->n = 0;

@@ -14,6 +14,8 @@
 #include "text/bytelevel.h"
 #include "text/unicode.h"
 
+#define ALIASES_TRIED ((size_t)64) /* texts of one id; bounds the time */
+
 void tracer_init(struct tracer *r, const struct tokenizer *t, size_t n, struct token_pieces *out)
 {
     *r = (struct tracer){.t = t, .out = out};
@@ -221,14 +223,25 @@ static size_t fit(struct str rest, struct str text, bool goes_on)
     return 0;
 }
 
-static size_t fit_id(struct tracer *r, struct str rest, int32_t id, bool goes_on)
+static size_t fit_text(struct tracer *r, struct str rest, struct str text, bool goes_on)
 {
-    struct str text = vocab_text(&r->t->vocab, id);
     if (!r->t->pretok.bytes)
         return fit(rest, text, goes_on);
     buf_clear(&r->now);
     bytelevel_read(text, &r->now);
     return fit(rest, buf_str(&r->now), goes_on);
+}
+
+/* The id's text, or one of the others that have the id. */
+static size_t fit_id(struct tracer *r, struct str rest, int32_t id, bool goes_on)
+{
+    const struct vocab_alias *a;
+    const struct vocab       *v = &r->t->vocab;
+    size_t                    len = fit_text(r, rest, vocab_text(v, id), goes_on);
+    size_t                    n = len || !v->n_aliases ? 0 : vocab_aliases(v, id, &a);
+    for (size_t i = 0; i < MIN(n, ALIASES_TRIED) && !len; i++)
+        len = fit_text(r, rest, vocab_alias_text(v, &a[i]), goes_on);
+    return len;
 }
 
 /* Bytes that an unknown token stands for: the whole word, or characters up to one that the next token fits. */

@@ -76,7 +76,6 @@ static int read_vocab_json(struct draft *d, struct str file, struct vocab *vocab
 {
     struct json j;
     struct buf  key;
-    int32_t     a, b;
     int         status = 0;
     json_init(&j, file.p, file.n);
     buf_init(&key, file.n + 1);
@@ -85,11 +84,10 @@ static int read_vocab_json(struct draft *d, struct str file, struct vocab *vocab
     while (!status && json_next(&j) == JSON_KEY) {
         buf_clear(&key);
         buf_put(&key, j.text.p, j.text.n);
-        if (json_next(&j) != JSON_INT || j.i < 0 || j.i >= VOCAB_MAX || vocab_has(vocab, j.i))
+        if (json_next(&j) != JSON_INT || j.i < 0 || j.i >= VOCAB_MAX)
             status = j.why ? 0
-                           : error_set(d->e, ERR_FORMAT, NULL,
-                                       "%s: the id of '%.*s' is not an integer below %d that no other token has",
-                                       d->path, (int)MIN(key.n, (size_t)100), buf_cstr(&key), VOCAB_MAX);
+                           : error_set(d->e, ERR_FORMAT, NULL, "%s: the id of '%.*s' is not an integer from 0 to %d",
+                                       d->path, (int)MIN(key.n, (size_t)100), buf_cstr(&key), VOCAB_MAX - 1);
         else if (key.failed || !vocab_put(vocab, (int32_t)j.i, buf_str(&key)))
             status = draft_nomem(d);
     }
@@ -98,7 +96,7 @@ static int read_vocab_json(struct draft *d, struct str file, struct vocab *vocab
             j.why ? json_fault(&j, d->e, d->path) : error_set(d->e, ERR_FORMAT, NULL, "%s: malformed JSON", d->path);
     json_deinit(&j);
     buf_deinit(&key);
-    if (!status && !vocab_index(vocab, &a, &b))
+    if (!status && !vocab_index(vocab, NULL))
         status = draft_nomem(d);
     return status;
 }
@@ -227,7 +225,7 @@ static struct str trim_end(struct str s)
  * the last one counts. */
 static int read_vocab_txt(struct draft *d, struct str file, struct vocab *vocab)
 {
-    int32_t id = 0, a, b;
+    int32_t id = 0;
     for (size_t at = 0; at < file.n; id++) {
         const char *end = memchr(file.p + at, '\n', file.n - at);
         struct str  s = {file.p + at, end ? (size_t)(end - file.p) - at : file.n - at};
@@ -238,7 +236,7 @@ static int read_vocab_txt(struct draft *d, struct str file, struct vocab *vocab)
         if (status || !vocab_put(vocab, id, trim_end(s)))
             return status ? status : draft_nomem(d);
     }
-    return vocab_index(vocab, &a, &b) ? 0 : draft_nomem(d);
+    return vocab_index(vocab, NULL) ? 0 : draft_nomem(d);
 }
 
 static int put_word_piece(struct draft *d, const struct vocab *vocab)

@@ -23,11 +23,10 @@ static const char *const tokens[] = {"b",
 
 static void make(struct vocab *v)
 {
-    int32_t a, b;
     vocab_init(v);
     for (size_t i = 0; i < ARRAY_LEN(tokens); i++)
         assert_true(vocab_put(v, (int32_t)i, str_of(tokens[i])));
-    assert_true(vocab_index(v, &a, &b));
+    assert_true(vocab_index(v, NULL));
 }
 
 static void expect(const struct merges *m, const struct merge *want, size_t n)
@@ -64,12 +63,11 @@ static void by_left_id(void **state)
     struct merges_rule        rule = {.order = order, .n_order = 1, .by_left_id = true};
     struct merges             m = {0};
     struct vocab              v;
-    int32_t                   a, b;
     (void)state;
     vocab_init(&v);
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
         assert_true(vocab_put(&v, (int32_t)i, str_of(words[i])));
-    assert_true(vocab_index(&v, &a, &b));
+    assert_true(vocab_index(&v, NULL));
     assert_int_equal(merges_derive(&m, &v, &rule, NULL), 0);
     expect(&m, want, 2);
     merges_deinit(&m);

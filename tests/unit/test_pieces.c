@@ -113,6 +113,20 @@ static void test_models(void **state)
            STR("aab??ab?"), "1:0-1 2:1-3 0:3-5 2:5-7 0:7-8");
 }
 
+/* Several texts with one id: each is found. The ids are the reference's. */
+static void test_one_id(void **state)
+{
+    (void)state;
+    expect("\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0,\"ab\":2,\"c\":3,\"bc\":2,\"abc\":4},\"merges\":[\"a b\",\"ab "
+           "c\"]",
+           "", STR("abcbccab"), "4:0-3 0:3-4 3:4-5 3:5-6 2:6-8");
+    expect("\"type\":\"WordPiece\",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":100,\"unk_token\":"
+           "\"<unk>\",\"vocab\":{\"<unk>\":0,\"a\":1,\"##b\":1,\"c\":2}",
+           "", STR("abb"), "1:0-1 1:1-2 1:2-3");
+    expect("\"type\":\"WordLevel\",\"unk_token\":\"<unk>\",\"vocab\":{\"<unk>\":0,\"a\":1,\"bb\":1,\"ccc\":1}",
+           ",\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"}", STR("a bb ccc"), "1:0-1 1:2-4 1:5-8");
+}
+
 /* Places are those of the input, not of what is read for it. */
 static void test_broken(void **state)
 {
@@ -129,7 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain),  cmocka_unit_test(test_swallowed), cmocka_unit_test(test_rewritten),
-        cmocka_unit_test(test_models), cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_models), cmocka_unit_test(test_broken),    cmocka_unit_test(test_one_id),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

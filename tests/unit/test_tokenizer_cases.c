@@ -81,13 +81,34 @@ static void test_skipped(void **state)
     tokenizer_free(t);
 }
 
+/* Of texts with one id the last one is what the id decodes to (the reference takes another one in each run), and the next
+ * free id is after the number of texts. */
+static void test_one_id(void **state)
+{
+    struct tokenizer *t;
+    struct buf        out;
+    (void)state;
+    assert_int_equal(
+        tokenizer_load_text(&t,
+                            STR("{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"u\":0,\"b\":1,\"a\":1,"
+                                "\"c\":2}},\"added_tokens\":[{\"id\":4,\"content\":\"<n>\"}]}"),
+                            "tokenizer.json", NULL, NULL),
+        0);
+    buf_init(&out, 100);
+    assert_int_equal(tokenizer_decode(t, (int32_t[]){1, 2, 4}, 3, false, &out, NULL), 0);
+    assert_string_equal(buf_cstr(&out), "a c <n>");
+    assert_int_equal(tokenizer_find(t, STR("b")), 1);
+    assert_int_equal(tokenizer_find(t, STR("a")), 1);
+    assert_int_equal(tokenizer_size(t), 5);
+    buf_deinit(&out);
+    tokenizer_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hangul),
-        cmocka_unit_test(test_first),
-        cmocka_unit_test(test_same_spelling),
-        cmocka_unit_test(test_skipped),
+        cmocka_unit_test(test_hangul),  cmocka_unit_test(test_first),  cmocka_unit_test(test_same_spelling),
+        cmocka_unit_test(test_skipped), cmocka_unit_test(test_one_id),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

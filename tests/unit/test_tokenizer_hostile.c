@@ -66,8 +66,9 @@ static void test_vocabulary(void **state)
     refused(ERR_LIMIT, "{\"model\":{\"vocab\":{\"a\":-1},\"merges\":[]}}", "-1");
     refused(ERR_LIMIT, "{\"model\":{\"vocab\":{\"a\":1e30},\"merges\":[]}}", "'a'");
     refused(ERR_LIMIT, "{\"model\":{\"vocab\":{\"a\":1.5},\"merges\":[]}}", "'a'");
-    refused(ERR_FORMAT, "{\"model\":{\"vocab\":{\"a\":1,\"b\":1},\"merges\":[]}}", "'a' and 'b' have the same id 1");
     refused(ERR_FORMAT, "{\"model\":{\"vocab\":{\"a\":1,\"a\":2},\"merges\":[]}}", "'a' stands twice");
+    refused(ERR_FORMAT, "{\"model\":{\"vocab\":{\"a\":1,\"b\":1,\"a\":1,\"c\":1},\"merges\":[]}}",
+            "'a' stands twice in the vocabulary, as 1 and 1");
 }
 
 static void test_merges(void **state)
