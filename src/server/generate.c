@@ -186,10 +186,11 @@ static int start(struct http *h, struct reply *r, json_t *body, struct error *e)
     struct server *s = h->server;
     struct prompts p = {0};
     int            err = params_read(&r->params, body, r->api, s->model, s->info.n_vocab, e);
-    bool parse = r->params.parse_special;
+    if (r->api == API_CHAT && s->o.plain_chats)
+        r->params.parse_special = false;
     if (!err)
-        err = r->api == API_CHAT ? prompts_render_chat(&p, body, parse && !s->o.plain_chats, s->model, e)
-                                 : prompts_read(&p, json_object_get(body, "prompt"), parse, s->model, e);
+        err = r->api == API_CHAT ? prompts_render_chat(&p, body, &r->params, s->model, e)
+                                 : prompts_read(&p, json_object_get(body, "prompt"), r->params.parse_special, s->model, e);
     if (!err)
         err = make_choices(r, p.n, e);
     if (!err)

@@ -138,15 +138,20 @@ void route_detokenize(struct http *h)
 
 void route_apply_template(struct http *h)
 {
-    struct error e;
-    char        *text = NULL;
-    json_t      *body = http_body_object(h);
+    struct error          e;
+    struct request_params params;
+    char                 *text = NULL;
+    json_t               *body = http_body_object(h);
     if (!body)
         return;
-    if (prompts_chat_text(&text, body, h->server->model, &e))
+    int err = params_read(&params, body, API_TEMPLATE, h->server->model, h->server->info.n_vocab, &e);
+    if (!err)
+        err = prompts_chat_text(&text, body, &params, h->server->model, &e);
+    if (err)
         http_reply_error(h, &e);
     else
         http_reply_json(h, 200, json_pack("{s:s}", "prompt", text));
+    params_deinit(&params);
     mlxcel_free(text);
     json_decref(body);
 }

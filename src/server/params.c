@@ -11,7 +11,9 @@
 #include "base/num.h"
 
 #define ALL (API_CHAT | API_COMPLETIONS | API_NATIVE)
+#define CHATS (API_CHAT | API_TEMPLATE)
 #define STOPS_MAX 32
+#define STOP_IDS_MAX 256
 #define BIAS_MAX 4096
 
 enum kind { KIND_NUM, KIND_INT, KIND_FLAG, KIND_UNSUPPORTED };
@@ -144,6 +146,34 @@ static int read_stop(struct request_params *p, json_t *body, struct error *e)
     return 0;
 }
 
+static int read_stop_ids(struct request_params *p, json_t *body, int n_vocab, struct error *e)
+{
+    json_t *v = get(body, "stop_token_ids"), *id;
+    size_t  i;
+    if (!v)
+        return 0;
+    if (!json_is_array(v))
+        return bad(e, "stop_token_ids", "a list of token ids");
+    if (json_array_size(v) > STOP_IDS_MAX)
+        return error_set(e, ERR_INVALID, "stop_token_ids", "stop_token_ids has %zu ids, at most %d are allowed",
+                         json_array_size(v), STOP_IDS_MAX);
+    p->stop_ids = calloc(json_array_size(v) + 1, sizeof *p->stop_ids);
+    if (!p->stop_ids)
+        return error_nomem(e, "the request");
+    json_array_foreach (v, i, id) {
+        if (!json_is_integer(id))
+            return bad(e, "stop_token_ids", "a list of token ids");
+        if (json_integer_value(id) < 0 || json_integer_value(id) >= n_vocab)
+            return error_set(e, ERR_INVALID, "stop_token_ids",
+                             "stop_token_ids names token %lld, outside the vocabulary (0 to %d)",
+                             (long long)json_integer_value(id), n_vocab - 1);
+        p->stop_ids[i] = (int32_t)json_integer_value(id);
+    }
+    p->sampling.stop_ids = p->stop_ids;
+    p->sampling.n_stop_ids = json_array_size(v);
+    return 0;
+}
+
 static int add_bias(struct request_params *p, int64_t token, const json_t *value, int n_vocab, struct error *e)
 {
     if (token < 0 || token >= n_vocab)
@@ -258,6 +288,54 @@ static int read_stream_options(struct request_params *p, json_t *body, struct er
     return 0;
 }
 
+/* A flag of a chat's text, from the request or else, as vLLM allows, from the template's variables. */
+static int read_chat_flag(json_t *body, const char *name, bool *value, bool *given, struct error *e)
+{
+    json_t *v = get(body, name);
+    if (!v)
+        v = get(get(body, "chat_template_kwargs"), name);
+    if (v && !json_is_boolean(v))
+        return bad(e, name, "true or false");
+    *given = v != NULL;
+    if (v)
+        *value = json_is_true(v);
+    return 0;
+}
+
+/* How a chat's text ends: with the beginning of an answer, in the middle of the last message, or behind it. */
+static int read_ending(struct request_params *p, json_t *body, struct error *e)
+{
+    bool given;
+    int  err = read_chat_flag(body, "continue_final_message", &p->continue_final_message, &given, e);
+    p->add_generation_prompt = !p->continue_final_message;
+    if (!err)
+        err = read_chat_flag(body, "add_generation_prompt", &p->add_generation_prompt, &given, e);
+    if (!err && p->add_generation_prompt && p->continue_final_message)
+        err = error_set(e, ERR_INVALID, "continue_final_message",
+                        "continue_final_message and add_generation_prompt cannot both be true");
+    return err;
+}
+
+/* Tools are not supported, but a list that the model is told not to use may be there: it is left out, as in llama-server. */
+static int read_tools(json_t *body, const char *list, const char *choice, struct error *e)
+{
+    json_t     *tools = get(body, list);
+    const char *word = json_string_value(get(body, choice));
+    if (tools && !json_is_array(tools))
+        return bad(e, list, "a list");
+    if (json_array_size(tools) && !(word && !strcmp(word, "none")))
+        return error_set(e, ERR_INVALID, list, "%s are not supported", list);
+    return 0;
+}
+
+static int read_chat(struct request_params *p, json_t *body, struct error *e)
+{
+    int err = read_ending(p, body, e);
+    if (!err)
+        err = read_tools(body, "tools", "tool_choice", e);
+    return err ? err : read_tools(body, "functions", "function_call", e);
+}
+
 int params_read(struct request_params *p, json_t *body, enum api api, const struct mlxcel *m, int n_vocab, struct error *e)
 {
     json_t *cache = get(body, "cache_prompt"), *model = get(body, "model");
@@ -267,10 +345,15 @@ int params_read(struct request_params *p, json_t *body, enum api api, const stru
     p->n = 1;
     p->parse_special = true;
     int err = read_fields(p, body, api, e);
-    if (!err)
-        err = read_seed(p, body, e);
+    if (!err && (api & CHATS))
+        err = read_chat(p, body, e);
+    if (err || api == API_TEMPLATE)
+        return err;
+    err = read_seed(p, body, e);
     if (!err)
         err = read_stop(p, body, e);
+    if (!err)
+        err = read_stop_ids(p, body, n_vocab, e);
     if (!err)
         err = read_bias(p, body, m, n_vocab, e);
     if (!err)
@@ -292,5 +375,6 @@ void params_deinit(struct request_params *p)
 {
     free(p->stop);
     free(p->bias);
+    free(p->stop_ids);
     memset(p, 0, sizeof *p);
 }

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "mlxcel.h"
 
-enum api { API_CHAT = 1, API_COMPLETIONS = 2, API_NATIVE = 4 };
+enum api { API_CHAT = 1, API_COMPLETIONS = 2, API_NATIVE = 4, API_TEMPLATE = 8 /* a chat's text alone */ };
 
 struct request_params {
     struct mlxcel_params sampling;
@@ -16,9 +16,11 @@ struct request_params {
     bool                 logprobs; /* log-probabilities are wanted */
     bool                 return_tokens;
     bool                 parse_special; /* special tokens written in the request's texts count as such */
+    bool                 add_generation_prompt, continue_final_message; /* how a chat's text ends; not both */
     /* owned: what the lists of `sampling` point to */
     const char              **stop;
     struct mlxcel_logit_bias *bias;
+    int32_t                  *stop_ids;
 };
 
 /* Reads the body of a request; strings stay owned by it. Unknown fields are ignored, null is the default, a field that is

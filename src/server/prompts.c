@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "server/server_int.h"
 
 void prompts_deinit(struct prompts *p)
@@ -130,18 +131,30 @@ static int check_messages(const json_t *messages, struct error *e)
     return blank ? error_set(e, ERR_INVALID, "messages", "all messages are empty") : 0;
 }
 
+static int check_kwargs(const json_t *kwargs, struct error *e)
+{
+    static const char *const reserved[] = {"messages", "chat_template"};
+    if (kwargs && !json_is_null(kwargs) && !json_is_object(kwargs))
+        return error_set(e, ERR_INVALID, "chat_template_kwargs", "chat_template_kwargs must be an object");
+    for (size_t i = 0; i < ARRAY_LEN(reserved); i++)
+        if (json_object_get(kwargs, reserved[i]))
+            return error_set(e, ERR_INVALID, "chat_template_kwargs", "chat_template_kwargs cannot set %s", reserved[i]);
+    return 0;
+}
+
 /* The template's variables as a JSON text (to be freed). */
-static int chat_request(char **out, json_t *body, struct error *e)
+static int chat_request(char **out, json_t *body, const struct request_params *params, struct error *e)
 {
     json_t *messages = json_object_get(body, "messages"), *kwargs = json_object_get(body, "chat_template_kwargs");
     int     code = check_messages(messages, e);
+    if (!code)
+        code = check_kwargs(kwargs, e);
     if (code)
         return code;
-    if (kwargs && !json_is_null(kwargs) && !json_is_object(kwargs))
-        return error_set(e, ERR_INVALID, "chat_template_kwargs", "chat_template_kwargs must be an object");
     json_t *request = json_is_object(kwargs) ? json_copy(kwargs) : json_object();
     json_object_set(request, "messages", messages);
-    json_object_set_new(request, "add_generation_prompt", json_true());
+    json_object_set_new(request, "add_generation_prompt", json_boolean(params->add_generation_prompt));
+    json_object_set_new(request, "continue_final_message", json_boolean(params->continue_final_message));
     *out = json_dumps(request, JSON_COMPACT);
     json_decref(request);
     return *out ? 0 : error_nomem(e, "the chat");
@@ -156,26 +169,29 @@ static int refused(const struct mlxcel_error *err, struct error *e)
     return e->code;
 }
 
-int prompts_chat_text(char **text, json_t *body, const struct mlxcel *m, struct error *e)
+int prompts_chat_text(char **text, json_t *body, const struct request_params *params, const struct mlxcel *m,
+                      struct error *e)
 {
     struct mlxcel_error err;
     char               *request = NULL;
-    int                 code = chat_request(&request, body, e);
+    int                 code = chat_request(&request, body, params, e);
     if (!code && mlxcel_render_chat(m, request, true, text, &err))
         code = refused(&err, e);
     free(request);
     return code;
 }
 
-int prompts_render_chat(struct prompts *p, json_t *body, bool parse_special, const struct mlxcel *m, struct error *e)
+int prompts_render_chat(struct prompts *p, json_t *body, const struct request_params *params, const struct mlxcel *m,
+                        struct error *e)
 {
     struct mlxcel_error err;
     char               *request = NULL;
     memset(p, 0, sizeof *p);
-    int code = chat_request(&request, body, e);
+    int code = chat_request(&request, body, params, e);
     if (!code)
         code = reserve(p, 1, e);
-    if (!code && mlxcel_tokenize_chat(m, request, parse_special ? MLXCEL_PARSE_SPECIAL : 0, &p->ids[0], &p->n_ids[0], &err))
+    unsigned flags = params->parse_special ? MLXCEL_PARSE_SPECIAL : 0;
+    if (!code && mlxcel_tokenize_chat(m, request, flags, &p->ids[0], &p->n_ids[0], &err))
         code = refused(&err, e);
     p->n = !code;
     free(request);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "mlxcel.h"
+#include "server/params.h"
 
 #define PROMPTS_MAX 64
 
@@ -18,10 +19,13 @@ struct prompts {
 /* `prompt` of completions: a string, a list of ids, a list of strings, or a list of lists of ids. parse_special: special
  * tokens written in a string count as such. */
 int prompts_read(struct prompts *p, const json_t *prompt, bool parse_special, const struct mlxcel *m, struct error *e);
-/* The chat's messages through the model's template. parse_special: control tokens written in them count as such. */
-int prompts_render_chat(struct prompts *p, json_t *body, bool parse_special, const struct mlxcel *m, struct error *e);
+/* The chat's messages through the model's template. params: how the text ends, and whether control tokens written in the
+ * messages count as such. */
+int prompts_render_chat(struct prompts *p, json_t *body, const struct request_params *params, const struct mlxcel *m,
+                        struct error *e);
 /* The rendered text of a chat request (to be freed with mlxcel_free). */
-int  prompts_chat_text(char **text, json_t *body, const struct mlxcel *m, struct error *e);
+int  prompts_chat_text(char **text, json_t *body, const struct request_params *params, const struct mlxcel *m,
+                       struct error *e);
 void prompts_deinit(struct prompts *p);
 
 #endif
