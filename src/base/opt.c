@@ -237,15 +237,31 @@ static int set_defaults(const struct opt_view *view, void *values, struct error 
     return 0;
 }
 
+enum giver { GIVEN_NOT, GIVEN_IN_ENV, GIVEN_ON_LINE };
+
 struct parse {
     const struct opt_view *view;
     int                    argc, i;
     char *const           *argv;
     void                  *values;
-    bool                  *given; /* per row: on the command line or in the environment */
+    unsigned char         *given; /* per row: by what, enum giver */
     bool                   stopped;
     struct arena          *arena;
 };
+
+/* Whether the command line has an option that excludes this one. */
+static bool excluded(const struct parse *p, const struct opt *o)
+{
+    const char *list = p->view->exclusive ? p->view->exclusive : "";
+    struct str  name;
+    bool        among = false, other = false;
+    while (next_name(&list, &name)) {
+        const struct opt *named = find(p->view, name, false);
+        among |= named == o;
+        other |= named && named != o && p->given[named - p->view->v] == GIVEN_ON_LINE;
+    }
+    return among && other;
+}
 
 /* Sets what the command line left to the environment. An empty variable counts as unset. */
 static int set_from_env(struct parse *p, const char *(*env)(const char *), struct error *e)
@@ -255,7 +271,7 @@ static int set_from_env(struct parse *p, const char *(*env)(const char *), struc
         const char       *list = o->env, *value = NULL;
         struct str        name;
         char              var[NAME_MAX_LEN];
-        if (!(o->commands & p->view->command) || p->given[i])
+        if (!(o->commands & p->view->command) || p->given[i] || excluded(p, o))
             continue;
         while (!value && next_name(&list, &name)) {
             snprintf(var, sizeof var, STR_FMT, STR_ARG(name));
@@ -267,7 +283,7 @@ static int set_from_env(struct parse *p, const char *(*env)(const char *), struc
             continue;
         if (!store(o, value, p->values))
             return refuse(o, var, (int)strlen(var), value, e);
-        p->given[i] = true;
+        p->given[i] = GIVEN_IN_ENV;
     }
     return 0;
 }
@@ -281,7 +297,7 @@ static int parse_option(struct parse *p, struct error *e)
     const char       *value = eq ? eq + 1 : NULL;
     if (!o)
         return unknown_option(p->view, word, e);
-    p->given[o - p->view->v] = true;
+    p->given[o - p->view->v] = GIVEN_ON_LINE;
     if (o->kind == OPT_FLAG || o->kind == OPT_STOP) {
         p->stopped = o->kind == OPT_STOP;
         if (value)

@@ -5,7 +5,7 @@
  * commands). Values are stored at the row's offset in a struct of the caller's, whose members have the types below.
  *
  * `--name value` and `--name=value` are the same; `--` ends the options; a value may begin with '-'. A flag on the
- * command line beats the environment, which beats the default. Of a repeated option the last one holds, except for
+ * command line beats the environment, also that of options it excludes, which beats the default. Of a repeated option the last one holds, except for
  * OPT_LIST, which keeps all. Two rows may share a member when their commands differ (another default, other spellings).
  */
 #ifndef MLXCEL_BASE_OPT_H
@@ -55,6 +55,7 @@ struct opt_view {
     size_t            n;
     uint64_t          command; /* its bit */
     const char       *name;    /* for messages */
+    const char *exclusive; /* "--a, --b": of these, one on the command line silences the others' variables; or NULL */
 };
 
 /* Parses argv[0..argc): options into *values (all members set, defaults included), the rest into *rest in order.

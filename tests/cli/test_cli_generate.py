@@ -123,5 +123,7 @@ def test_another_chat_template(model, tmp_path):
     assert prompt_tokens(model, "--chat-template-file", path) == prompt_tokens(model, "--chat-template", path.read_text()) == 2
     assert prompt_tokens(model, env={"LLAMA_ARG_CHAT_TEMPLATE": "{{ messages[0].content }}"}) == 1
     assert prompt_tokens(model, env={"LLAMA_ARG_CHAT_TEMPLATE_FILE": str(path)}) == 2
+    assert prompt_tokens(model, "--chat-template-file", path, env={"LLAMA_ARG_CHAT_TEMPLATE": "{{ 'a' }}"}) == 2
+    assert prompt_tokens(model, "--chat-template", path.read_text(), env={"LLAMA_ARG_CHAT_TEMPLATE_FILE": "/none"}) == 2
     assert "chatml, gemma, llama2" in fault("generate", "-m", model, "-p", "hello", "--chat-template", "alpaca")
     assert "chat_template:1:7: " in fault("generate", "-m", model, "-p", "hello", "--chat-template", "{% if %}")

@@ -18,7 +18,7 @@ struct values {
     bool            json, help;
     int64_t         context;
     double          temp;
-    const char     *model, *precision, *system;
+    const char     *model, *precision, *system, *name, *file;
     struct opt_list stop;
 };
 
@@ -33,6 +33,8 @@ static const struct opt rows[] = {
     {OPT_REAL, "--temp, --temperature", "T", "0.8", 0, INFINITY, "", "Sampling", TWO, "Temperature", AT(temp)},
     {OPT_CHOICE, "--precision", "default|high", "default", 0, 0, "", "Model", ONE, "Arithmetic", AT(precision)},
     {OPT_LIST, "-r, --stop", "TEXT", NULL, 0, 0, "", "Sampling", ONE, "Ends the answer", AT(stop)},
+    {OPT_TEXT, "--name", "NAME", NULL, 0, 0, "MLXCEL_NAME", "Model", ONE, "A name", AT(name)},
+    {OPT_TEXT, "--file", "FILE", NULL, 0, 0, "MLXCEL_FILE", "Model", ONE, "Or a file", AT(file)},
     {OPT_TEXT, "-sys, --system", "TEXT", NULL, 0, 0, "", "Prompt", TWO, "System message", AT(system)},
     {OPT_FLAG, "--json", "", NULL, 0, 0, "MLXCEL_JSON", "Output", ONE, "One JSON object", AT(json)},
     {OPT_STOP, "-h, --help", "", NULL, 0, 0, "", "Help", ONE, "This help", AT(help)},
@@ -59,7 +61,8 @@ static int parse(struct fixture *f, uint64_t command, const char *line)
     static char     words[512];
     static char    *argv[32];
     int             argc = 0;
-    struct opt_view view = {rows, ARRAY_LEN(rows), command, command == ONE ? "one" : "two"};
+    struct opt_view view = {rows, ARRAY_LEN(rows), command, command == ONE ? "one" : "two",
+                            .exclusive = "--name, --file"};
     arena_deinit(&f->a);
     memset(f, 0, sizeof *f);
     arena_init(&f->a, 1 << 20);
@@ -130,6 +133,25 @@ static void test_environment(void **state)
     assert_string_equal(f->e.msg, "LLAMA_ARG_CTX_SIZE takes an integer from 0 to 4096, not \"many\"");
 }
 
+/* Of two options that exclude each other, the command line's silences the other's variable; a variable alone counts. */
+static void test_exclusive(void **state)
+{
+    struct fixture *f = *state;
+    environment[0] = "MLXCEL_NAME", environment[1] = "a";
+    assert_int_equal(parse(f, ONE, "-m x"), 0);
+    assert_string_equal(f->v.name, "a");
+    assert_int_equal(parse(f, ONE, "-m x --file b"), 0);
+    assert_null(f->v.name);
+    assert_string_equal(f->v.file, "b");
+    environment[2] = "MLXCEL_FILE", environment[3] = "c";
+    assert_int_equal(parse(f, ONE, "-m x --name d"), 0);
+    assert_string_equal(f->v.name, "d");
+    assert_null(f->v.file);
+    assert_int_equal(parse(f, ONE, "-m x"), 0); /* both: for the caller to refuse */
+    assert_string_equal(f->v.name, "a");
+    assert_string_equal(f->v.file, "c");
+}
+
 static void refused(struct fixture *f, uint64_t command, const char *line, const char *message)
 {
     assert_int_equal(parse(f, command, line), ERR_USAGE);
@@ -169,7 +191,7 @@ static void test_refusals(void **state)
 
 static void test_help(void **state)
 {
-    struct opt_view view = {rows, ARRAY_LEN(rows), TWO, "two"};
+    struct opt_view view = {rows, ARRAY_LEN(rows), TWO, "two", NULL};
     struct buf      b;
     (void)state;
     buf_init(&b, 1 << 16);
@@ -222,6 +244,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_values, setup, teardown),
         cmocka_unit_test_setup_teardown(test_defaults_differ_by_command, setup, teardown),
         cmocka_unit_test_setup_teardown(test_environment, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_exclusive, setup, teardown),
         cmocka_unit_test_setup_teardown(test_help_comes_before_other_checks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
         cmocka_unit_test(test_help),
