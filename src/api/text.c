@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "api/api.h"
+#include "base/pyjson.h"
 #include "chat/template_plain.h"
 #include "text/detok.h"
 
@@ -51,8 +52,8 @@ int mlxcel_tokenize(const struct mlxcel *m, const char *text, size_t n, unsigned
     return 0;
 }
 
-int mlxcel_detokenize(const struct mlxcel *m, const int32_t *ids, size_t n, bool skip_special, char **text, size_t *text_n,
-                      struct mlxcel_error *err)
+int mlxcel_detokenize(const struct mlxcel *m, const int32_t *ids, size_t n, bool skip_special, char **text,
+                      size_t *text_n, struct mlxcel_error *err)
 {
     struct error e = {0};
     struct buf   b;
@@ -77,16 +78,16 @@ int mlxcel_token_bytes(const struct mlxcel *m, int32_t id, char **bytes, size_t 
 /* The JSON of a chat request, adapted if asked for; NULL after a fault. */
 static json_t *read_request(const struct mlxcel *m, const char *request, bool adapt, struct error *e)
 {
-    json_error_t why;
-    json_t      *req;
+    json_t *req = NULL;
     if (!m->chat) {
         error_set(e, ERR_NOT_FOUND, NULL, "%s has no chat template", m->name);
         return NULL;
     }
-    req = json_loads(request, 0, &why);
-    if (!req)
-        error_set(e, ERR_INVALID, NULL, "the chat request is not valid JSON: %s", why.text);
-    else if (adapt && chat_template_adapt(m->chat, req, e)) {
+    if (pyjson_parse_with(&req, str_of(request), 0, "the chat request", e)) {
+        e->code = e->code == ERR_FORMAT ? ERR_INVALID : e->code;
+        return NULL;
+    }
+    if (adapt && chat_template_adapt(m->chat, req, e)) {
         json_decref(req);
         return NULL;
     }
@@ -121,7 +122,8 @@ int mlxcel_tokenize_chat(const struct mlxcel *m, const char *request, unsigned f
     int code = parse ? chat_template_render(m->chat, req, (int64_t)time(NULL), &text, &e)
                      : chat_template_render_plain(m->chat, m->tokenizer, req, (int64_t)time(NULL), &text, &plain, &e);
     if (!code)
-        code = tokenizer_encode_plain(m->tokenizer, buf_str(&text), parse ? NULL : &plain, TOKENIZE_PARSE_SPECIAL, &list, &e);
+        code = tokenizer_encode_plain(m->tokenizer, buf_str(&text), parse ? NULL : &plain, TOKENIZE_PARSE_SPECIAL,
+                                      &list, &e);
     json_decref(req);
     buf_deinit(&text);
     plain_spans_deinit(&plain);

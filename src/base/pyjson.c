@@ -98,7 +98,7 @@ static int filter(struct filter *f, const char *name, struct error *e)
     return f->out->failed ? error_nomem(e, name) : 0;
 }
 
-int pyjson_parse(json_t **out, struct str text, const char *name, struct error *e)
+int pyjson_parse_with(json_t **out, struct str text, size_t flags, const char *name, struct error *e)
 {
     struct buf    clean;
     json_error_t  why;
@@ -106,7 +106,7 @@ int pyjson_parse(json_t **out, struct str text, const char *name, struct error *
     buf_init(&clean, SIZE_MAX / 4);
     int status = filter(&f, name, e);
     if (!status) {
-        *out = json_loadb(buf_cstr(&clean), clean.n, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &why);
+        *out = json_loadb(buf_cstr(&clean), clean.n, JSON_DECODE_ANY | flags, &why);
         if (!*out)
             status = json_error_code(&why) == json_error_out_of_memory
                          ? error_nomem(e, name)
@@ -115,6 +115,11 @@ int pyjson_parse(json_t **out, struct str text, const char *name, struct error *
     }
     buf_deinit(&clean);
     return status;
+}
+
+int pyjson_parse(json_t **out, struct str text, const char *name, struct error *e)
+{
+    return pyjson_parse_with(out, text, JSON_REJECT_DUPLICATES, name, e);
 }
 
 int pyjson_load(json_t **out, const char *path, size_t max, struct error *e)

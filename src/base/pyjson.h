@@ -16,6 +16,9 @@
 
 /* `name` is for messages. ERR_FORMAT, ERR_LIMIT, ERR_NOMEM. The caller owns *out (json_decref). */
 int pyjson_parse(json_t **out, struct str text, const char *name, struct error *e);
+/* The same with other flags of jansson's than JSON_REJECT_DUPLICATES: 0, where of members of the same name the last
+ * counts, and JSON_ALLOW_NUL; any type of value is read in every case. */
+int pyjson_parse_with(json_t **out, struct str text, size_t flags, const char *name, struct error *e);
 
 /* Reads a file of at most max bytes. ERR_NOT_FOUND names the path; other messages the base name. */
 int pyjson_load(json_t **out, const char *path, size_t max, struct error *e);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/pyjson.h"
 #include "cli/output.h"
 
 #define BLOCK 65536
@@ -73,17 +74,10 @@ int input_line(struct buf *line, bool *end, struct error *e)
 
 int input_json(json_t **out, struct str text, const char *name, struct error *e)
 {
-    json_error_t why;
     if (text.n > INPUT_JSON_MAX)
         return error_set(e, ERR_LIMIT, NULL, "%s: %zu bytes of JSON are more than the %zu that are read", name, text.n,
                          INPUT_JSON_MAX);
-    *out = json_loadb(text.p, text.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
-    if (*out)
-        return 0;
-    if (json_error_code(&why) == json_error_out_of_memory)
-        return error_nomem(e, name);
-    return error_set(e, ERR_FORMAT, NULL, "%s: not valid JSON at line %d, column %d: %s", name, why.line, why.column,
-                     why.text);
+    return pyjson_parse_with(out, text, JSON_ALLOW_NUL, name, e);
 }
 
 int output_json(json_t *v, struct error *e)

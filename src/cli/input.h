@@ -20,7 +20,7 @@ int input_line(struct buf *line, bool *end, struct error *e);
 /* As a message calls it: the path, or "standard input". */
 const char *input_name(const char *path);
 
-/* Parses a whole text as one JSON value of any kind. ERR_FORMAT: "NAME: not valid JSON at line L, column C: reason";
+/* Parses a whole text as one JSON value of any kind, as base/pyjson.h does, NUL in strings too. ERR_FORMAT: "NAME: not valid JSON at line L, column C: reason";
  * ERR_LIMIT, ERR_NOMEM. */
 int input_json(json_t **out, struct str text, const char *name, struct error *e);
 

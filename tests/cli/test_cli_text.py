@@ -129,6 +129,16 @@ def test_template_shows_integers_whole(tmp_path):
         f"{number} [{number}, {-number}] {number * 10}"
 
 
+def test_template_reads_json_as_python_writes_it(tmp_path):
+    path = tmp_path / "t.jinja"
+    path.write_text("{{ big }} {{ n }}")
+    assert mlxcel_ok("template", "--file", path, "--input", request(tmp_path, big=10**30, n="a\0b")) == "1e+30 a\0b"
+    twice = '{"messages":[],"n":1,"n":2}'
+    assert mlxcel_ok("template", "--file", path, "--input", "-", stdin=twice) == " 2"
+    deep = '{"messages":[],"n":' + "[" * 100 + "]" * 100 + "}"
+    assert "nesting deeper than 64 levels" in fault("template", "--file", path, "--input", "-", stdin=deep)
+
+
 def test_template_from_stdin(tokenizer_dir, tmp_path):
     text = request(tmp_path).read_text()
     assert mlxcel_ok("template", "-m", tokenizer_dir, "--input", "-", stdin=text) == "<s><|user|>hi</s>"
