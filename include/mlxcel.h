@@ -86,10 +86,10 @@ struct mlxcel_options {
 struct mlxcel;
 
 /* `model` is a directory, or a name in the store ($MLXCEL_CACHE_DIR or ~/.cache/mlxcel) or the Hugging Face cache. */
-MLXCEL_API int  mlxcel_open(struct mlxcel **out, const char *model, const struct mlxcel_options *options,
-                            struct mlxcel_error *err);
-MLXCEL_API void mlxcel_close(struct mlxcel *m); /* NULL is fine; running sequences end without an event */
-MLXCEL_API void mlxcel_free(void *p);
+MLXCEL_API int         mlxcel_open(struct mlxcel **out, const char *model, const struct mlxcel_options *options,
+                                   struct mlxcel_error *err);
+MLXCEL_API void        mlxcel_close(struct mlxcel *m); /* NULL is fine; running sequences end without an event */
+MLXCEL_API void        mlxcel_free(void *p);
 MLXCEL_API const char *mlxcel_version(void);
 
 struct mlxcel_info {
@@ -97,9 +97,9 @@ struct mlxcel_info {
     int         threads, n_layer, n_vocab; /* n_vocab: rows of the head */
     int         context;                   /* tokens that one sequence may use (prompt and answer) */
     int         context_total, parallel;
-    int         context_model;   /* max_position_embeddings */
-    int64_t     n_parameter;     /* logical parameters */
-    int64_t     weights_bytes;   /* as stored in the checkpoint */
+    int         context_model; /* max_position_embeddings */
+    int64_t     n_parameter;   /* logical parameters */
+    int64_t     weights_bytes; /* as stored in the checkpoint */
     int64_t     kv_bytes_per_token;
     double      load_seconds;
     bool        has_tokenizer, has_template;
@@ -109,10 +109,14 @@ MLXCEL_API void mlxcel_get_info(const struct mlxcel *m, struct mlxcel_info *info
 
 /* ---- text ---- */
 
-enum { MLXCEL_ADD_SPECIAL = 1, MLXCEL_PARSE_SPECIAL = 2 }; /* add bos/eos; recognise special tokens written in the text */
+enum {
+    MLXCEL_ADD_SPECIAL = 1,
+    MLXCEL_PARSE_SPECIAL = 2
+}; /* add bos/eos; recognise special tokens written in the text */
 
 MLXCEL_API int mlxcel_tokenize(const struct mlxcel *m, const char *text, size_t n, unsigned flags, int32_t **ids,
                                size_t *n_ids, struct mlxcel_error *err);
+/* skip_special: leaves out the tokens whose decoded text is that of a special token. */
 MLXCEL_API int mlxcel_detokenize(const struct mlxcel *m, const int32_t *ids, size_t n, bool skip_special, char **text,
                                  size_t *text_n, struct mlxcel_error *err);
 /* Renders the chat template. request: a JSON object with messages, tools, documents, add_generation_prompt, ... With `adapt`,
@@ -122,11 +126,12 @@ MLXCEL_API int mlxcel_render_chat(const struct mlxcel *m, const char *request, b
 /* Renders with `adapt` and gives the ids. Without MLXCEL_PARSE_SPECIAL, control tokens written in the request's strings are
  * plain text, and only those that the template writes count: special tokens, and other added tokens that the template
  * mentions. MLXCEL_ADD_SPECIAL is not for chats: templates write bos themselves. */
-MLXCEL_API int mlxcel_tokenize_chat(const struct mlxcel *m, const char *request, unsigned flags, int32_t **ids, size_t *n_ids,
-                                    struct mlxcel_error *err);
+MLXCEL_API int mlxcel_tokenize_chat(const struct mlxcel *m, const char *request, unsigned flags, int32_t **ids,
+                                    size_t *n_ids, struct mlxcel_error *err);
 /* Whether generation ends at this id (eos ids of config and generation_config). */
 MLXCEL_API bool mlxcel_is_eos(const struct mlxcel *m, int32_t id);
-MLXCEL_API int  mlxcel_token_bytes(const struct mlxcel *m, int32_t id, char **bytes, size_t *n); /* raw bytes of a token */
+MLXCEL_API int  mlxcel_token_bytes(const struct mlxcel *m, int32_t id, char **bytes,
+                                   size_t *n); /* raw bytes of a token */
 
 /* ---- generation ---- */
 
@@ -138,10 +143,10 @@ struct mlxcel_logit_bias {
 /* Sampling in llama-server's order: bias, penalties, top-k, top-p, min-p, temperature, draw. mlxcel_params_greedy and
  * mlxcel_params_chat fill the defaults; a zeroed struct is greedy with max_tokens 0. */
 struct mlxcel_params {
-    float    temperature; /* 0: argmax, lowest id on ties */
-    int      top_k;       /* 0: off */
-    float    top_p;       /* 0 or 1: off */
-    float    min_p;       /* 0: off */
+    float    temperature;        /* 0: argmax, lowest id on ties */
+    int      top_k;              /* 0: off */
+    float    top_p;              /* 0 or 1: off */
+    float    min_p;              /* 0: off */
     float    repetition_penalty; /* 0 or 1: off */
     float    presence_penalty, frequency_penalty;
     int      penalty_window; /* tokens of prompt and answer that penalties see; 0: none, -1: all */
@@ -170,25 +175,26 @@ struct mlxcel_prob {
 };
 
 struct mlxcel_event {
-    int64_t     id;    /* as mlxcel_submit gave it */
-    int32_t     token; /* the token drawn in this step; -1: none (an end without a token) */
-    const char *text;  /* newly printable text, may be empty; complete characters only */
-    size_t      text_n;
-    int         finish;     /* enum mlxcel_finish; the last event has it non-zero */
-    const char *stop_string; /* the stop string that ended it, or NULL */
-    const struct mlxcel_error *error; /* when finish is MLXCEL_FAILED */
-    struct mlxcel_prob         prob;  /* of `token` */
-    const struct mlxcel_prob  *top;   /* n_top most likely, descending */
+    int64_t                    id;    /* as mlxcel_submit gave it */
+    int32_t                    token; /* the token drawn in this step; -1: none (an end without a token) */
+    const char                *text;  /* newly printable text, may be empty; complete characters only */
+    size_t                     text_n;
+    int                        finish;      /* enum mlxcel_finish; the last event has it non-zero */
+    const char                *stop_string; /* the stop string that ended it, or NULL */
+    const struct mlxcel_error *error;       /* when finish is MLXCEL_FAILED */
+    struct mlxcel_prob         prob;        /* of `token` */
+    const struct mlxcel_prob  *top;         /* n_top most likely, descending */
     int                        n_top;
-    int                        n_prompt, n_cached, n_answer; /* tokens so far; cached: prompt tokens taken from the cache */
-    double                     prompt_seconds, answer_seconds;
+    int    n_prompt, n_cached, n_answer; /* tokens so far; cached: prompt tokens taken from the cache */
+    double prompt_seconds, answer_seconds;
 };
 typedef void mlxcel_on_event(void *ctx, const struct mlxcel_event *event);
 
 /* Queues a sequence; params and prompt are copied. Refused at once, with the numbers: an empty prompt, an id outside the
  * vocabulary, a prompt beyond the context, a full queue. */
-MLXCEL_API int mlxcel_submit(struct mlxcel *m, const int32_t *prompt, size_t n_prompt, const struct mlxcel_params *params,
-                             mlxcel_on_event *on_event, void *ctx, int64_t *id, struct mlxcel_error *err);
+MLXCEL_API int mlxcel_submit(struct mlxcel *m, const int32_t *prompt, size_t n_prompt,
+                             const struct mlxcel_params *params, mlxcel_on_event *on_event, void *ctx, int64_t *id,
+                             struct mlxcel_error *err);
 /* The sequence ends with MLXCEL_CANCELLED at the next step; unknown ids are ignored. */
 MLXCEL_API void mlxcel_cancel(struct mlxcel *m, int64_t id);
 /* Computes one step for all sequences and delivers their events. *active: sequences that are not finished. */

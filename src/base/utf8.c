@@ -104,3 +104,11 @@ size_t utf8_valid_prefix(const char *p, size_t n)
     }
     return i;
 }
+
+size_t utf8_count(const char *p, size_t n)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += ((unsigned char)p[i] & 0xc0) != 0x80;
+    return count;
+}

@@ -31,6 +31,9 @@ static inline uint32_t utf8_next(const char **p)
     return (s[0] & 0x7u) << 18 | (s[1] & 0x3fu) << 12 | (s[2] & 0x3fu) << 6 | (s[3] & 0x3fu);
 }
 
+/* How many characters valid text of n bytes has. */
+size_t utf8_count(const char *p, size_t n);
+
 /* Writes cp (a Unicode scalar value) to out[4]; returns the number of bytes. Others become U+FFFD. */
 int utf8_encode(uint32_t cp, char out[4]);
 

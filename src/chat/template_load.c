@@ -6,6 +6,7 @@
 #include "base/num.h"
 #include "base/pyjson.h"
 #include "chat/template_source.h"
+#include "text/named.h"
 
 #define CONFIG_MAX ((size_t)64 << 20) /* bytes of tokenizer_config.json, which may list every added token */
 
@@ -54,13 +55,11 @@ static int add_token(json_t *special, const char *name, const json_t *v, struct 
 
 static int add_tokens(json_t *special, json_t *config, struct error *e)
 {
-    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                        "pad_token", "cls_token", "mask_token"};
-    json_t                  *extra = json_object_get(config, "extra_special_tokens"), *v;
-    const char              *name;
-    int                      rc = 0;
-    for (size_t i = 0; i < ARRAY_LEN(names) && !rc; i++)
-        rc = add_token(special, names[i], json_object_get(config, names[i]), e);
+    json_t     *extra = json_object_get(config, "extra_special_tokens"), *v;
+    const char *name;
+    int         rc = 0;
+    for (size_t i = 0; i < NAMED_COUNT && !rc; i++)
+        rc = add_token(special, named_keys[i], json_object_get(config, named_keys[i]), e);
     json_object_foreach(extra, name, v) if (!rc) rc = add_token(special, name, v, e);
     return rc;
 }

@@ -6,10 +6,9 @@
 
 #include "convert/import.h"
 #include "text/merges.h"
+#include "text/spm.h"
 
-#define NORMAL 1 /* tokenizer.ggml.token_type */
 #define MERGES_BYTES_MAX (64 << 20)
-#define SPM_TOKEN_MAX 1024 /* bytes */
 
 static int read_scores(const struct gguf *g, int64_t n, float *scores, struct error *e)
 {
@@ -48,7 +47,7 @@ static int put_merges(const struct vocab *vocab, const struct merges *list, json
 /* The tokens that take part: normal ones of a length that merges of real vocabularies have. */
 static bool takes_part(struct str token, uint8_t type)
 {
-    return type == NORMAL && token.n && token.n <= SPM_TOKEN_MAX;
+    return type == SPM_NORMAL && token.n && token.n <= SPM_PIECE_MAX;
 }
 
 int import_spm_merges(const struct gguf *g, const struct str *tokens, const uint8_t *types, int64_t n, json_t *merges,

@@ -15,14 +15,13 @@
 #include "base/utf8.h"
 #include "convert/import.h"
 #include "text/split_patterns.h"
+#include "text/spm.h"
 
 /* Far above any real tokenizer; they bound the memory that a hostile file can make us use. */
 #define TOKENS_MAX 1000000
 #define ADDED_MAX 200000
 
 #define SPM_SPACE "\xe2\x96\x81" /* U+2581, which SentencePiece writes for a space */
-
-enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE }; /* tokenizer.ggml.token_type */
 
 struct pre {
     const char *name, *pattern;                  /* the pattern is NULL for GPT-2's, which ByteLevel has built in */
@@ -93,18 +92,18 @@ static int add_token(struct gguf_vocab *v, int64_t id, int64_t type, struct erro
     struct str  t = v->tokens[id];
     if (utf8_valid_prefix(t.p, t.n) != t.n || t.n > INT32_MAX)
         return fault_at(v, key, (uint64_t)id, "is not UTF-8", e);
-    if (type == UNUSED)
+    if (type == SPM_UNUSED)
         return 0;
     if (json_object_getn(v->ids, t.p, t.n))
         return fault_at(v, key, (uint64_t)id, "occurs twice", e);
     if (json_object_setn_new(v->ids, t.p, t.n, json_integer(id)))
         return error_nomem(e, "the vocabulary");
-    if (type != CONTROL && type != USER_DEFINED && type != UNKNOWN)
+    if (type != SPM_CONTROL && type != SPM_USER_DEFINED && type != SPM_UNKNOWN)
         return 0;
     if (json_array_size(v->added) == ADDED_MAX)
         return fault_at(v, key, (uint64_t)id, "is one added token too many", e);
     json_t *o = json_pack("{sI ss# sb sb sb sb sb}", "id", (json_int_t)id, "content", t.p, (int)t.n, "single_word", 0,
-                          "lstrip", 0, "rstrip", 0, "normalized", 0, "special", type != USER_DEFINED);
+                          "lstrip", 0, "rstrip", 0, "normalized", 0, "special", type != SPM_USER_DEFINED);
     return json_array_append_new(v->added, o) ? error_nomem(e, "the added tokens") : 0;
 }
 
@@ -135,9 +134,9 @@ static int read_tokens(struct gguf_vocab *v, struct error *e)
     if (!v->tokens || !v->types || !v->ids || !v->added)
         return error_nomem(e, "the vocabulary");
     for (int64_t i = 0; i < v->n && !status; i++) {
-        int64_t type = typed ? gguf_next_int(&types) : NORMAL;
+        int64_t type = typed ? gguf_next_int(&types) : SPM_NORMAL;
         v->tokens[i] = gguf_next_str(&texts);
-        v->types[i] = (uint8_t)MIN(MAX(type, 0), BYTE + 1);
+        v->types[i] = (uint8_t)MIN(MAX(type, 0), SPM_BYTE + 1);
         status = add_token(v, i, type, e);
     }
     return status;
@@ -278,7 +277,7 @@ static json_t *spm_decoder(bool prefix)
 static json_t *spm_unk(const struct gguf_vocab *v)
 {
     for (int64_t i = 0; v->spm && i < v->n; i++)
-        if (v->types[i] == UNKNOWN)
+        if (v->types[i] == SPM_UNKNOWN)
             return json_stringn(v->tokens[i].p, v->tokens[i].n);
     return json_null();
 }

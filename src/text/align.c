@@ -31,14 +31,6 @@ static size_t char_len(struct str s, size_t at)
     return n > 0 ? (size_t)n : 1;
 }
 
-static size_t count_chars(struct str s)
-{
-    size_t n = 0;
-    for (size_t at = 0; at < s.n; at += char_len(s, at))
-        n++;
-    return n;
-}
-
 bool align_text(struct align *a, struct str text, size_t at)
 {
     for (size_t i = 0, n; i < text.n; i += n) {
@@ -54,7 +46,7 @@ bool align_block(struct align *a, struct str from, const struct align_span *old,
     bool ok = true;
     if (!to.n)
         return true;
-    if (count_chars(from) != count_chars(to))
+    if (utf8_count(from.p, from.n) != utf8_count(to.p, to.n))
         return align_push(a, (struct align_span){old[0].start, old[from.n - 1].end}, to.n);
     for (size_t i = 0, k = 0; k < to.n && ok; i += char_len(from, i)) {
         size_t n = char_len(to, k);

@@ -2,7 +2,6 @@
  * part by part. Contracts in bpe.h. */
 #include "text/bpe.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/hash.h"
@@ -11,6 +10,7 @@
 #include "base/vec.h"
 #include "text/bpe_join.h"
 #include "text/bytelevel.h"
+#include "text/hex_token.h"
 
 #define SEAM_DIRECT 0x180u /* characters below it, which spell bytes too, have a bit of their own */
 #define SEAM_HASHED 20     /* bits of the hash of others */
@@ -129,11 +129,10 @@ static bool index_pairs(struct bpe *m)
 
 static void index_characters(struct bpe *m)
 {
+    hex_token_ids(m->vocab, m->hex_id);
     for (unsigned b = 0; b < 256; b++) {
-        char spelled[2], hex[8], byte = (char)b;
+        char spelled[2], byte = (char)b;
         m->byte_id[b] = vocab_find(m->vocab, (struct str){spelled, bytelevel_spell(&byte, 1, spelled)});
-        snprintf(hex, sizeof hex, "<0x%02X>", b);
-        m->hex_id[b] = vocab_find(m->vocab, str_of(hex));
         if (b < 128)
             m->ascii_id[b] = vocab_find(m->vocab, (struct str){&byte, 1});
     }
@@ -223,6 +222,14 @@ static int unknown(const struct bpe *m, struct str c, struct ids *out, bool *pen
     return status;
 }
 
+/* A symbol after the unknown ones that wait. */
+static int add_known(const struct bpe *m, int32_t id, struct ids *out, bool *pending, struct error *e)
+{
+    int status = *pending ? add_symbol(out, m->unk_id, e) : 0;
+    *pending = false;
+    return status ? status : add_symbol(out, id, e);
+}
+
 /* Room for n bytes in s->spelled. */
 static bool spelled_room(struct bpe_scratch *s, size_t n)
 {
@@ -264,11 +271,7 @@ static int byte_symbols(const struct bpe *m, struct str piece, struct ids *out, 
             status = unknown(m, (struct str){spelled, bytelevel_spell(piece.p + i, 1, spelled)}, out, pending, e);
             continue;
         }
-        if (*pending)
-            status = add_symbol(out, m->unk_id, e);
-        *pending = false;
-        if (!status)
-            status = add_symbol(out, id, e);
+        status = add_known(m, id, out, pending, e);
     }
     return status;
 }
@@ -289,11 +292,7 @@ static int char_symbols(const struct bpe *m, struct str piece, struct bpe_scratc
             status = unknown(m, c, out, pending, e);
             continue;
         }
-        if (*pending)
-            status = add_symbol(out, m->unk_id, e);
-        *pending = false;
-        if (!status)
-            status = add_symbol(out, id, e);
+        status = add_known(m, id, out, pending, e);
     }
     return status;
 }

@@ -5,6 +5,7 @@
 #include "base/num.h"
 #include "base/utf8.h"
 #include "text/bytelevel.h"
+#include "text/hex_token.h"
 #include "text/tokenizer_int.h"
 
 static void step_push(struct detok *d, size_t i, struct str s, struct buf *out);
@@ -56,21 +57,6 @@ static void pass_bytes(struct detok *d, size_t i, bool end, struct buf *out)
         at = bad == 0 ? held->n : at + (size_t)-bad;
     }
     drop(held, at);
-}
-
-/* The byte of "<0xHH>", -1 for another text. */
-static int hex_token(struct str s)
-{
-    int v = 0;
-    if (s.n != 6 || memcmp(s.p, "<0x", 3) != 0 || s.p[5] != '>')
-        return -1;
-    for (int i = 3; i < 5; i++) {
-        int h = num_hex_digit(s.p[i]);
-        if (h < 0)
-            return -1;
-        v = v * 16 + h;
-    }
-    return v;
 }
 
 /* Passes on what is held of a run of byte tokens: its text, or as many U+FFFD as it has bytes if any part of it is
@@ -276,7 +262,7 @@ static void step_push(struct detok *d, size_t i, struct str s, struct buf *out)
         pass_bytes(d, i, false, out);
         break;
     case DECODE_BYTE_FALLBACK: {
-        int b = hex_token(s);
+        int b = hex_token_byte(s);
         if (b >= 0)
             push_byte(d, i, (char)b, out);
         else {
@@ -382,7 +368,7 @@ int tokenizer_token_bytes(const struct tokenizer *t, int32_t id, struct buf *out
     buf_put(&a, s.p, s.n);
     for (size_t i = 0; i < t->decoder.n; i++) {
         const struct decoder_step *step = &t->decoder.v[i];
-        char                       byte = (char)hex_token(buf_str(&a));
+        char                       byte = (char)hex_token_byte(buf_str(&a));
         buf_clear(&b);
         if (step->kind == DECODE_WORD_PIECE) {
             struct buf word;
@@ -397,7 +383,7 @@ int tokenizer_token_bytes(const struct tokenizer *t, int32_t id, struct buf *out
             bytelevel_read(buf_str(&a), &b);
         else if (step->kind == DECODE_REPLACE || step->kind == DECODE_METASPACE || step->kind == DECODE_BPE)
             replace(buf_str(&a), find_of(step), with_of(step, false), &b);
-        else if (step->kind == DECODE_BYTE_FALLBACK && hex_token(buf_str(&a)) >= 0)
+        else if (step->kind == DECODE_BYTE_FALLBACK && hex_token_byte(buf_str(&a)) >= 0)
             buf_put(&b, &byte, 1);
         else
             continue;

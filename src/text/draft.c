@@ -13,9 +13,6 @@
 #define FILE_MAX ((size_t)64 << 20)
 #define TEXT_MAX ((size_t)256 << 20)
 
-const char *const draft_names[NAMED_COUNT] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                              "pad_token", "cls_token", "mask_token"};
-
 /* ---- life ---- */
 
 /* *out: an empty object when there is no such file. */

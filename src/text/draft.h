@@ -14,12 +14,10 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "text/merges.h"
+#include "text/named.h"
 #include "text/vocab.h"
 
 struct json_t; /* of jansson, whose header cannot stand beside base/json.h */
-
-enum { NAMED_BOS, NAMED_EOS, NAMED_UNK, NAMED_SEP, NAMED_PAD, NAMED_CLS, NAMED_MASK, NAMED_COUNT };
-extern const char *const draft_names[NAMED_COUNT]; /* "bos_token", ... */
 
 #define DRAFT_AROUND_MAX 2
 

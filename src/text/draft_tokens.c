@@ -147,13 +147,13 @@ static int add_named(struct reading *r, const struct draft_token *token)
 
 static int read_named(struct reading *r, int i)
 {
-    const json_t      *v = lookup(r, draft_names[i]);
+    const json_t      *v = lookup(r, named_keys[i]);
     struct str        *name = &r->d->named[i];
     struct draft_token t = {.content = *name, .special = true, .id = -1};
     int                status;
     if (json_is_null(v))
         *name = t.content = (struct str){0};
-    else if (v && (status = read_token(r, v, draft_names[i], true, &t)) != 0)
+    else if (v && (status = read_token(r, v, named_keys[i], true, &t)) != 0)
         return status;
     t.special = true;
     *name = t.content;
@@ -164,7 +164,7 @@ static bool is_further_name(const char *key, const json_t *v)
 {
     size_t n = strlen(key);
     for (int i = 0; i < NAMED_COUNT; i++)
-        if (!strcmp(key, draft_names[i]))
+        if (!strcmp(key, named_keys[i]))
             return false;
     return n > 6 && !strcmp(key + n - 6, "_token") &&
            (json_is_string(v) || json_is_string(json_object_get(v, "content")));

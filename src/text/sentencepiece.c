@@ -12,6 +12,7 @@
 
 #include "base/base64.h"
 #include "base/num.h"
+#include "base/utf8.h"
 #include "text/decimal.h"
 #include "text/spm.h"
 
@@ -130,14 +131,6 @@ static void put_metaspace(struct buf *b, const char *scheme)
 
 /* ---- the generic class ---- */
 
-static size_t characters(struct str s)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < s.n; i++)
-        n += ((unsigned char)s.p[i] & 0xc0) != 0x80;
-    return n;
-}
-
 struct symbol {
     struct str text;
     size_t     length, place;
@@ -173,7 +166,7 @@ static int put_user_defined(struct source *s, size_t count)
     for (size_t i = 0; i < s->m.n; i++) {
         struct str text = vocab_text(s->vocab, (int64_t)i);
         if (s->m.pieces[i].kind == SPM_USER_DEFINED)
-            v[n++] = (struct symbol){text, characters(text), i};
+            v[n++] = (struct symbol){text, utf8_count(text.p, text.n), i};
     }
     qsort(v, n, sizeof *v, longest_first);
     for (size_t i = 0; i < n; i++) {

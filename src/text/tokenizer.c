@@ -151,9 +151,6 @@ static int load_json(struct tokenizer **out, const char *dir, const struct log *
 /* From another file. The named special tokens are the draft's, which knows what the class defaults to. */
 static int load_other(struct tokenizer **out, const char *dir, const struct log *log, struct error *e)
 {
-    static const int of[NAMED_COUNT] = {
-        [NAMED_BOS] = SPECIAL_BOS, [NAMED_EOS] = SPECIAL_EOS, [NAMED_UNK] = SPECIAL_UNK,  [NAMED_SEP] = SPECIAL_SEP,
-        [NAMED_PAD] = SPECIAL_PAD, [NAMED_CLS] = SPECIAL_CLS, [NAMED_MASK] = SPECIAL_MASK};
     struct draft d;
     int          status = draft_open(&d, dir, e);
     *out = NULL;
@@ -162,7 +159,7 @@ static int load_other(struct tokenizer **out, const char *dir, const struct log 
     if (!status)
         status = tokenizer_load_text(out, buf_str(&d.text), d.path, log, e);
     for (int i = 0; i < NAMED_COUNT && !status; i++) {
-        struct str *name = &(*out)->special[of[i]];
+        struct str *name = &(*out)->special[i];
         if (d.named[i].p &&
             !(*name = (struct str){arena_strdup(&(*out)->arena, d.named[i].p, d.named[i].n), d.named[i].n}).p)
             status = error_nomem(e, "a tokenizer");
@@ -191,8 +188,8 @@ int tokenizer_load(struct tokenizer **out, const char *dir, const struct log *lo
             *e = mine;
         return status;
     }
-    if ((*out)->special[SPECIAL_EOS].p)
-        (*out)->eos = tokenizer_find(*out, (*out)->special[SPECIAL_EOS]);
+    if ((*out)->special[NAMED_EOS].p)
+        (*out)->eos = tokenizer_find(*out, (*out)->special[NAMED_EOS]);
     return 0;
 }
 

@@ -82,7 +82,8 @@ int tokenizer_encode_pieces(const struct tokenizer *t, struct str text, unsigned
 bool tokenizer_next_added(const struct tokenizer *t, struct str text, size_t *at, int32_t *id);
 
 /* Appends the text of the whole list, always valid UTF-8 (U+FFFD for broken sequences), without any clean-up of spaces.
- * Ids that the tokenizer does not know vanish. skip_special leaves out special tokens. Streaming: detok.h. */
+ * Ids that the tokenizer does not know vanish. skip_special leaves out the tokens whose decoded text is the content
+ * of a special one, as the reference does: one that normalization changes stays. Streaming: detok.h. */
 int tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, bool skip_special, struct buf *out,
                      struct error *e);
 
@@ -93,9 +94,6 @@ int32_t tokenizer_find(const struct tokenizer *t, struct str token);
 /* A token's text as written in the vocabulary, a view of the tokenizer; n = 0 if the id is unknown. */
 struct str tokenizer_token(const struct tokenizer *t, int32_t id);
 
-/* The text of a named special token ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token",
- * "mask_token") from tokenizer_config.json, else from special_tokens_map.json; p is NULL when neither has it. */
-struct str tokenizer_special_text(const struct tokenizer *t, const char *name);
-int32_t    tokenizer_eos(const struct tokenizer *t); /* the id of eos_token, -1 if there is none */
+int32_t tokenizer_eos(const struct tokenizer *t); /* the id of eos_token, -1 if there is none */
 
 #endif

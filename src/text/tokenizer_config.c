@@ -8,20 +8,23 @@
 
 #define FILE_MAX ((size_t)64 << 20)
 
-static const char *const names[SPECIAL_COUNT] = {"bos_token", "eos_token", "unk_token", "pad_token",
-                                                 "sep_token", "cls_token", "mask_token"};
+const char *const named_keys[NAMED_COUNT] = {
+#define NAMED(id, key) key,
+#include "text/named.def"
+#undef NAMED
+};
 
 static int read_specials(struct tokenizer *t, const json_t *doc, const char *path, struct error *e)
 {
-    for (int i = 0; i < SPECIAL_COUNT; i++) {
-        const json_t *v = json_object_get(doc, names[i]);
+    for (int i = 0; i < NAMED_COUNT; i++) {
+        const json_t *v = json_object_get(doc, named_keys[i]);
         if (t->special[i].p || !v || json_is_null(v))
             continue;
         if (json_is_object(v))
             v = json_object_get(v, "content");
         if (!json_is_string(v))
-            return error_set(e, ERR_FORMAT, names[i], "%s: %s is neither a string nor an object with \"content\"", path,
-                             names[i]);
+            return error_set(e, ERR_FORMAT, named_keys[i], "%s: %s is neither a string nor an object with \"content\"",
+                             path, named_keys[i]);
         size_t      n = json_string_length(v);
         const char *copy = arena_strdup(&t->arena, json_string_value(v), n);
         if (!copy)
@@ -63,12 +66,4 @@ int tokenizer_read_config(struct tokenizer *t, const char *dir, json_t **config,
         status = path ? read_one(t, path, i ? NULL : config, e) : error_nomem(e, "a tokenizer");
     }
     return status;
-}
-
-struct str tokenizer_special_text(const struct tokenizer *t, const char *name)
-{
-    for (int i = 0; i < SPECIAL_COUNT; i++)
-        if (!strcmp(name, names[i]))
-            return t->special[i];
-    return (struct str){0};
 }

@@ -6,13 +6,11 @@
 #include "text/added.h"
 #include "text/decoder.h"
 #include "text/model.h"
+#include "text/named.h"
 #include "text/normalizer.h"
 #include "text/postproc.h"
 #include "text/pretok.h"
 #include "text/vocab.h"
-
-/* The special tokens that tokenizer_config.json names. */
-enum { SPECIAL_BOS, SPECIAL_EOS, SPECIAL_UNK, SPECIAL_PAD, SPECIAL_SEP, SPECIAL_CLS, SPECIAL_MASK, SPECIAL_COUNT };
 
 struct tokenizer {
     struct arena      arena; /* the texts of the components */
@@ -24,7 +22,7 @@ struct tokenizer {
     struct model      model;
     struct postproc   postproc;
     struct decoder    decoder;
-    struct str        special[SPECIAL_COUNT]; /* p NULL: not named */
+    struct str        special[NAMED_COUNT]; /* p NULL: not named */
     size_t  own_added; /* how many of the file's added tokens are its own; the others are a list after these */
     int     size;
     int32_t eos;

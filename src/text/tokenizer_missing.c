@@ -88,11 +88,9 @@ static void offer_each(struct missing *m, const json_t *tokens)
 
 static void offer_all(struct missing *m, const json_t *config)
 {
-    static const char *const named[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                        "pad_token", "cls_token", "mask_token"};
     offer_decoder(m, json_object_get(config, "added_tokens_decoder"));
-    for (size_t i = 0; i < ARRAY_LEN(named); i++)
-        offer(m, json_object_get(config, named[i]), -1, true);
+    for (size_t i = 0; i < NAMED_COUNT; i++)
+        offer(m, json_object_get(config, named_keys[i]), -1, true);
     offer_each(m, json_object_get(config, "extra_special_tokens"));
     offer_each(m, json_object_get(config, "additional_special_tokens"));
 }

@@ -12,6 +12,7 @@
 #include "base/utf8.h"
 #include "base/vec.h"
 #include "text/bytelevel.h"
+#include "text/hex_token.h"
 #include "text/unicode.h"
 
 #define ALIASES_TRIED ((size_t)64) /* texts of one id; bounds the time */
@@ -211,8 +212,7 @@ static size_t fit(struct str rest, struct str text, bool goes_on)
 {
     if (starts(rest, text))
         return text.n;
-    if (rest.n && text.n == 6 && !memcmp(text.p, "<0x", 3) && text.p[5] == '>' &&
-        num_hex_digit(text.p[3]) * 16 + num_hex_digit(text.p[4]) == (unsigned char)rest.p[0])
+    if (rest.n && hex_token_byte(text) == (unsigned char)rest.p[0])
         return 1;
     for (size_t k = 1; k < text.n; k++) {
         if (goes_on && starts(rest, (struct str){text.p + k, text.n - k}))

@@ -5,9 +5,6 @@
 
 #define BLOCK 128u
 
-/* Names by category, two letters each. */
-static const char names[] = "LuLlLtLmLoMnMcMeNdNlNoPcPdPsPePiPfPoSmScSkSoZsZlZpCcCfCsCoCn";
-
 uint8_t unicode_class(uint32_t cp)
 {
     return cp < UNICODE_END ? blocks[block_of[cp / BLOCK]][cp % BLOCK] : UNICODE_CN;
@@ -25,20 +22,4 @@ uint32_t unicode_run_end(uint32_t cp)
         end += whole ? BLOCK : 1;
     }
     return end;
-}
-
-static char upper(char c)
-{
-    return c >= 'a' && c <= 'z' ? (char)(c - 32) : c;
-}
-
-uint32_t unicode_categories(struct str name)
-{
-    uint32_t set = 0;
-    if (name.n < 1 || name.n > 2)
-        return 0;
-    for (unsigned i = 0; names[2 * i]; i++)
-        if (names[2 * i] == upper(name.p[0]) && (name.n == 1 || upper(names[2 * i + 1]) == upper(name.p[1])))
-            set |= 1u << i;
-    return set;
 }

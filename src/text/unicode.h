@@ -73,7 +73,4 @@ static inline bool unicode_is(uint32_t cp, uint32_t categories)
 /* End of the run of code points from cp on that have cp's class. */
 uint32_t unicode_run_end(uint32_t cp);
 
-/* The set of categories that a property's short name ("L", "Lu") stands for, in any letter case; 0 if there is none. */
-uint32_t unicode_categories(struct str name);
-
 #endif

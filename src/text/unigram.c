@@ -5,12 +5,12 @@
 #include "text/unigram.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/num.h"
 #include "base/utf8.h"
 #include "base/vec.h"
+#include "text/hex_token.h"
 
 #define UNKNOWN_PENALTY 10.0 /* an unknown character's score is this much below the least */
 #define NOWHERE UINT32_MAX
@@ -149,11 +149,7 @@ bool unigram_index(struct unigram *m)
         least = MIN(least, m->scores[i]);
     }
     m->unk_score = least - UNKNOWN_PENALTY;
-    for (unsigned b = 0; b < 256; b++) {
-        char hex[8];
-        snprintf(hex, sizeof hex, "<0x%02X>", b);
-        m->hex_id[b] = vocab_find(m->vocab, str_of(hex));
-    }
+    hex_token_ids(m->vocab, m->hex_id);
     qsort(t.keys, m->n, sizeof *t.keys, by_text);
     bool ok = grow_tree(&t);
     free(t.keys);

@@ -9,14 +9,6 @@ void wordpiece_init(struct wordpiece *m, const struct vocab *vocab)
     *m = (struct wordpiece){.vocab = vocab, .prefix = STR("##"), .max_chars = 100, .unk_id = -1};
 }
 
-static size_t count_chars(struct str s)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < s.n; i++)
-        n += ((unsigned char)s.p[i] & 0xc0) != 0x80;
-    return n;
-}
-
 static int unknown(const struct wordpiece *m, struct str piece, struct ids *out, struct error *e)
 {
     if (m->unk_id < 0)
@@ -44,7 +36,7 @@ static size_t longest(const struct wordpiece *m, struct str text, size_t fixed, 
 int wordpiece_encode(const struct wordpiece *m, struct str piece, struct buf *word, struct ids *out, struct error *e)
 {
     size_t before = out->n;
-    if (count_chars(piece) > m->max_chars)
+    if (utf8_count(piece.p, piece.n) > m->max_chars)
         return unknown(m, piece, out, e);
     buf_clear(word);
     buf_put(word, m->prefix.p, m->prefix.n);

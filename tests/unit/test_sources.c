@@ -10,7 +10,7 @@
 
 #include "../support/tmp.h"
 #include "base/base64.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer_int.h"
 
 static const char *current; /* for messages */
 
@@ -177,8 +177,8 @@ static void named_tokens(void **state)
     put_blob(dir, "tokenizer.model", doc, "bpe_bytes");
     tmp_puts(dir, "tokenizer_config.json", "{\"tokenizer_class\":\"LlamaTokenizer\",\"unk_token\":null}");
     assert_int_equal(tokenizer_load(&t, dir, NULL, NULL), 0);
-    assert_true(str_is(tokenizer_special_text(t, "bos_token"), "<s>"));
-    assert_null(tokenizer_special_text(t, "unk_token").p);
+    assert_true(str_is(t->special[NAMED_BOS], "<s>"));
+    assert_null(t->special[NAMED_UNK].p);
     assert_int_equal(tokenizer_eos(t), 2);
     tokenizer_free(t);
     tmp_remove(dir);

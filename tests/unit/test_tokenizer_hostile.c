@@ -333,9 +333,8 @@ static void test_directory(void **state)
     assert_int_equal(tokenizer_eos(t), 5);
     assert_int_equal(tokenizer_size(t), 6);
     assert_true(tokenizer_is_special(t, 5) && !tokenizer_is_special(t, 4) && !tokenizer_is_special(t, -1));
-    assert_true(str_is(tokenizer_special_text(t, "eos_token"), "<e>") &&
-                str_is(tokenizer_special_text(t, "pad_token"), "c"));
-    assert_null(tokenizer_special_text(t, "bos_token").p);
+    assert_true(str_is(t->special[NAMED_EOS], "<e>") && str_is(t->special[NAMED_PAD], "c"));
+    assert_null(t->special[NAMED_BOS].p);
     assert_int_equal(tokenizer_find(t, STR("ab")), 2);
     assert_int_equal(tokenizer_find(t, STR("abc")), -1);
     assert_true(str_is(tokenizer_token(t, 2), "ab") && tokenizer_token(t, 99).n == 0);

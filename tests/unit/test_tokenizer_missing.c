@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "../support/tmp.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer_int.h"
 
 #define FILE_TEXT                                                                                                      \
     "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"<x>\":3,\"<\":4,\">\":5,\"x\":6}" \
@@ -100,7 +100,7 @@ static void test_facts(void **state)
     assert_true(tokenizer_is_special(t, 3));
     assert_false(tokenizer_is_special(t, 7));
     assert_int_equal(tokenizer_size(t), 9);
-    assert_true(str_is(tokenizer_special_text(t, "eos_token"), "<x>"));
+    assert_true(str_is(t->special[NAMED_EOS], "<x>"));
     tokenizer_free(t);
 }
 

@@ -61,20 +61,6 @@ static void test_runs(void **state)
     assert_true(n > 3000);
 }
 
-static void test_names(void **state)
-{
-    (void)state;
-    assert_int_equal(unicode_categories(STR("Lu")), 1u << UNICODE_LU);
-    assert_int_equal(unicode_categories(STR("lu")), 1u << UNICODE_LU);
-    assert_int_equal(unicode_categories(STR("L")), UNICODE_L);
-    assert_int_equal(unicode_categories(STR("M")), UNICODE_M);
-    assert_int_equal(unicode_categories(STR("N")), UNICODE_N);
-    assert_int_equal(unicode_categories(STR("P")), UNICODE_P);
-    assert_int_equal(unicode_categories(STR("S")),
-                     1u << UNICODE_SM | 1u << UNICODE_SC | 1u << UNICODE_SK | 1u << UNICODE_SO);
-    assert_int_equal(unicode_categories(STR("X")) | unicode_categories(STR("")) | unicode_categories(STR("Lux")), 0);
-}
-
 static bool has(const struct charset *s, uint32_t cp)
 {
     for (size_t i = 0; i < s->n; i++)
@@ -114,6 +100,6 @@ static void test_sets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_classes), cmocka_unit_test(test_runs),
-                                       cmocka_unit_test(test_names), cmocka_unit_test(test_sets)};
+                                       cmocka_unit_test(test_sets)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
