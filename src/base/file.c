@@ -5,13 +5,17 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/num.h"
 
+#define LFS_POINTER_MAX 1023        /* bytes, of Git LFS's specification */
 #define WRITE_MAX ((size_t)1 << 30) /* one write(2) call; Linux stops a little below 2 GiB */
+
+static const char lfs_pointer[] = "version https://git-lfs";
 
 const char *file_base(const char *path)
 {
@@ -39,6 +43,15 @@ static int open_regular(const char *path, int *fd, size_t *size, struct error *e
     return status;
 }
 
+/* Refuses the small text that Git LFS leaves in place of a file that was not fetched. */
+static int check_no_pointer(const char *p, size_t n, const char *path, struct error *e)
+{
+    if (n > LFS_POINTER_MAX || n < sizeof lfs_pointer - 1 || memcmp(p, lfs_pointer, sizeof lfs_pointer - 1) != 0)
+        return 0;
+    return error_set(e, ERR_FORMAT, NULL,
+                     "%s is a Git LFS pointer, not the file itself; run `git lfs pull` in its directory", path);
+}
+
 int file_map_open(struct file_map *m, const char *path, struct error *e)
 {
     size_t size = 0;
@@ -54,6 +67,10 @@ int file_map_open(struct file_map *m, const char *path, struct error *e)
             *m = (struct file_map){p, size};
     }
     close(fd);
+    if (!status)
+        status = check_no_pointer(m->p, m->n, path, e);
+    if (status)
+        file_map_close(m);
     return status;
 }
 
@@ -66,7 +83,7 @@ void file_map_close(struct file_map *m)
 
 int file_read(struct buf *b, const char *path, struct error *e)
 {
-    size_t size;
+    size_t size, start = b->n;
     int    fd, status = open_regular(path, &fd, &size, e);
     if (status)
         return status;
@@ -86,7 +103,7 @@ int file_read(struct buf *b, const char *path, struct error *e)
             status = error_nomem(e, path);
     }
     close(fd);
-    return status;
+    return status || b->n == start ? status : check_no_pointer(b->p + start, b->n - start, path, e);
 }
 
 int file_refuse_existing(const char *path, struct error *e)

@@ -1,6 +1,7 @@
 /* Files: read-only mappings, whole small files, and output that appears whole or not at all.
  *
- * Only regular files are opened (a FIFO or a device in a model's directory must not hang us). Messages name the path.
+ * Only regular files are opened (a FIFO or a device in a model's directory must not hang us). A pointer that Git LFS left
+ * where the file itself should be is refused with the remedy. Messages name the path.
  */
 #ifndef MLXCEL_BASE_FILE_H
 #define MLXCEL_BASE_FILE_H

@@ -64,6 +64,27 @@ static void maps(void **state)
     assert_string_equal(e.msg, "/dev/zero is not a regular file");
 }
 
+static void refuses_git_lfs_pointers(void **state)
+{
+    static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n";
+    const char       *path = tmp_path(*state, "model.safetensors");
+    struct file_map   m;
+    struct buf        b;
+    struct error      e = {0};
+    char              big[2000] = {0};
+    tmp_puts(*state, "model.safetensors", pointer);
+    assert_int_equal(file_map_open(&m, path, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.msg, "model.safetensors is a Git LFS pointer, not the file itself; run `git lfs pull`"));
+    assert_int_equal(m.n, 0);
+    buf_init(&b, 100);
+    assert_int_equal(file_read(&b, path, NULL), ERR_FORMAT);
+    buf_deinit(&b);
+    memcpy(big, pointer, sizeof pointer - 1);
+    tmp_write(*state, "model.safetensors", big, sizeof big);
+    assert_int_equal(file_map_open(&m, path, &e), 0); /* no pointer is so long */
+    file_map_close(&m);
+}
+
 static void reads_up_to_a_limit(void **state)
 {
     const char  *dir = *state;
@@ -161,7 +182,8 @@ static void special_output(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(base_names), TEST(maps), TEST(reads_up_to_a_limit), TEST(output_appears_at_the_end),
+        cmocka_unit_test(base_names), TEST(maps), TEST(refuses_git_lfs_pointers),
+        TEST(reads_up_to_a_limit), TEST(output_appears_at_the_end),
         TEST(existing_output), TEST(special_output),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
