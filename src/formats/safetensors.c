@@ -253,8 +253,9 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const struct safetensors_pair *)a)->key, ((const struct safetensors_pair *)b)->key);
 }
 
-/* The tensors must tile the data: each begins where the one before ended, and the last ends with the file. */
-static void check_layout(struct parse *x, int64_t size)
+/* The tensors must tile the data: each begins where the one before ended, and the last ends with the file, which has
+ * `size` bytes of data after `before_data` others. */
+static void check_layout(struct parse *x, size_t before_data, int64_t size)
 {
     struct safetensors *s = x->s;
     const char         *before = NULL;
@@ -272,13 +273,14 @@ static void check_layout(struct parse *x, int64_t size)
         else if (p->begin < at)
             FAULT(x, name, "begins at data byte %" PRId64 " inside tensor '%s', which ends at %" PRId64, p->begin,
                   before, at);
-        if (p->end > size)
-            FAULT(x, name, "ends at data byte %" PRId64 ", but the file holds only %" PRId64 " (is it cut short?)",
-                  p->end, size);
         if (p->end > at)
             before = name;
         at = MAX(at, p->end);
     }
+    if (at > size)
+        faults_add(&x->faults, ERR_FORMAT, "",
+                   "%s: the file has %" PRIu64 " bytes, its tensors need %" PRIu64 " (is it cut short?)", x->file,
+                   (uint64_t)size + before_data, (uint64_t)at + before_data);
     if (at < size && !x->faults.n)
         faults_add(&x->faults, ERR_FORMAT, "", "%s: %" PRId64 " bytes after the end of the last tensor", x->file,
                    size - at);
@@ -299,8 +301,8 @@ static void check_names(struct parse *x)
             faults_add(&x->faults, ERR_FORMAT, "", "%s: __metadata__ gives '%s' twice", x->file, s->metadata[i].key);
 }
 
-/* The header's JSON, then all checks; the data begins at `data` and has `size` bytes. */
-static int parse_header(struct parse *x, const char *data, size_t size, struct error *e)
+/* The header's JSON, then all checks; `before_data` bytes of the file stand before the data. */
+static int parse_header(struct parse *x, size_t before_data, const char *data, size_t size, struct error *e)
 {
     struct safetensors *s = x->s;
     bool                metadata = false;
@@ -324,7 +326,7 @@ static int parse_header(struct parse *x, const char *data, size_t size, struct e
         return error_nomem(e, x->file);
     if (t != JSON_EOF)
         return json_fault(&x->j, e, x->file);
-    check_layout(x, (int64_t)size);
+    check_layout(x, before_data, (int64_t)size);
     for (size_t i = 0; i < s->n && !x->faults.n; i++) {
         const struct span *p = &x->spans[i];
         s->tensors[p->i].data = data + p->begin;
@@ -356,7 +358,8 @@ int safetensors_parse(struct safetensors *s, const char *p, size_t n, const char
     arena_init(&s->names, NAMES_MAX);
     json_init(&x.j, p + 8, (size_t)header);
     x.file = arena_strdup(&s->names, file, strlen(file));
-    status = x.file ? parse_header(&x, p + 8 + header, n - 8 - (size_t)header, e) : error_nomem(e, file);
+    status =
+        x.file ? parse_header(&x, 8 + (size_t)header, p + 8 + header, n - 8 - (size_t)header, e) : error_nomem(e, file);
     json_deinit(&x.j);
     faults_deinit(&x.faults);
     free(x.spans);
