@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/num.h"
@@ -167,6 +168,9 @@ static int refuse_name(const json_t *named, const char *name, const char *where,
     for (size_t i = 0, at = 0; i < ARRAY_LEN(builtins) && at < sizeof known; i++)
         at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", builtins[i].name);
     list_names(named, own, sizeof own);
+    if (access(name, F_OK) == 0)
+        return error_set(e, ERR_NOT_FOUND, "chat_template",
+                         "no chat template is named \"%s\", but a file is; --chat-template-file reads it", name);
     return error_set(e, ERR_NOT_FOUND, "chat_template",
                      "no chat template is named \"%s\"; built-in ones: %s%s%s%s%s; a template's text needs Jinja marks",
                      name, known, *own ? "; those of " : "", *own && where ? where : "", *own ? ": " : "", own);

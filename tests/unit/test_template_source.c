@@ -120,6 +120,8 @@ static void test_names(void **state)
     write_file(dir, "additional_chat_templates/rag.jinja", "\xff");
     refuse(dir, (struct chat_template_choice){.name = "rag"}, ERR_FORMAT, "rag.jinja: the template is not valid UTF-8");
     tmp_remove(dir);
+    refuse(NULL, (struct chat_template_choice){.name = "tests/conftest.py"}, ERR_NOT_FOUND,
+           "no chat template is named \"tests/conftest.py\", but a file is; --chat-template-file reads it");
     refuse(NULL, (struct chat_template_choice){.name = "alpaca"}, ERR_NOT_FOUND,
            "built-in ones: chatml, gemma, llama2, llama3, mistral, phi, vicuna, zephyr");
 }
