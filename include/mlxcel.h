@@ -78,6 +78,9 @@ struct mlxcel_options {
     /* Instead of the model's own chat template, at most one of the two; NULL: the model's own. */
     const char *chat_template;      /* a name of the model's templates or of a built-in one, or a template's text */
     const char *chat_template_file; /* the path of a template */
+    /* A JSON object: variables of the template for all chats, such as {"enable_thinking": false}; those of a request
+     * hold before them. NULL: none. */
+    const char *chat_template_kwargs;
     void (*log)(void *ctx, int level, const char *line);
     void *log_ctx;
     int   log_level; /* enum mlxcel_log_level: highest that is delivered */

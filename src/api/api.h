@@ -14,6 +14,7 @@ struct mlxcel {
     struct model         *model;
     struct tokenizer     *tokenizer; /* NULL with weights_only */
     struct chat_template *chat;      /* NULL when the model has none */
+    json_t               *variables; /* of the chat template, for requests that do not set them; NULL: none */
     struct engine        *engine;
     struct engine_options engine_options;
     struct ids            eos;

@@ -6,6 +6,7 @@
 #include "arch/arch.h"
 #include "base/clock.h"
 #include "base/num.h"
+#include "base/pyjson.h"
 #include "hub/store.h"
 
 #define DESC_ARENA_MAX ((size_t)256 << 20)
@@ -136,6 +137,17 @@ static int collect_eos(struct mlxcel *m, struct error *e)
     return err;
 }
 
+/* The variables that all chats give to the template. */
+static int read_variables(struct mlxcel *m, const char *text, struct error *e)
+{
+    static const char name[] = "chat_template_kwargs";
+    if (pyjson_parse_with(&m->variables, str_of(text), 0, name, e))
+        return e->code;
+    if (json_is_object(m->variables))
+        return 0;
+    return error_set(e, ERR_INVALID, name, "%s must be a JSON object", name);
+}
+
 static int open_text(struct mlxcel *m, const struct mlxcel_options *o, struct error *e)
 {
     int err = tokenizer_load(&m->tokenizer, m->path, &m->log, e);
@@ -177,6 +189,8 @@ static int open_model(struct mlxcel *m, const char *model, const struct mlxcel_o
     struct api_source    src;
     struct model_options mo = {.page_tokens = o->page_tokens ? o->page_tokens : KV_TILE, .log = &m->log};
     int                  err = check_options(o, e);
+    if (!err && o->chat_template_kwargs)
+        err = read_variables(m, o->chat_template_kwargs, e);
     if (!err)
         err = api_source_open(&src, model, e);
     if (err)
@@ -233,6 +247,7 @@ void mlxcel_close(struct mlxcel *m)
         return;
     engine_free(m->engine);
     chat_template_free(m->chat);
+    json_decref(m->variables);
     tokenizer_free(m->tokenizer);
     model_free(m->model);
     if (m->backend)

@@ -75,7 +75,18 @@ int mlxcel_token_bytes(const struct mlxcel *m, int32_t id, char **bytes, size_t 
     return give(&b, code, bytes, n, &e);
 }
 
-/* The JSON of a chat request, adapted if asked for; NULL after a fault. */
+/* Adds the model's variables that the request does not set. */
+static int add_variables(const struct mlxcel *m, json_t *request, struct error *e)
+{
+    if (!m->variables || !json_is_object(request)) /* what is no object is refused later */
+        return 0;
+    json_t *copy = json_deep_copy(m->variables); /* threads share the original */
+    int     rc = copy && !json_object_update_missing(request, copy) ? 0 : error_nomem(e, "a chat request");
+    json_decref(copy);
+    return rc;
+}
+
+/* The JSON of a chat request, with the model's variables, adapted if asked for; NULL after a fault. */
 static json_t *read_request(const struct mlxcel *m, const char *request, bool adapt, struct error *e)
 {
     json_t *req = NULL;
@@ -87,7 +98,7 @@ static json_t *read_request(const struct mlxcel *m, const char *request, bool ad
         e->code = e->code == ERR_FORMAT ? ERR_INVALID : e->code;
         return NULL;
     }
-    if (adapt && chat_template_adapt(m->chat, req, e)) {
+    if (add_variables(m, req, e) || (adapt && chat_template_adapt(m->chat, req, e))) {
         json_decref(req);
         return NULL;
     }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/num.h"
+#include "cli/input.h"
 #include "cli/output.h"
 
 #define CHUNK_MAX 8192 /* rows of one step at most; a greater --chunk asks for no more than that */
@@ -34,11 +35,32 @@ void api_options(const struct options *o, struct mlxcel_options *out)
         .precision = precision_of(o),
         .context = (int)o->context,
         .chunk = (int)MIN(o->chunk, CHUNK_MAX),
-        .chat_template = o->chat_template,
-        .chat_template_file = o->chat_template_file,
         .log = err_log_line,
         .log_level = o->verbose ? MLXCEL_LOG_DEBUG : MLXCEL_LOG_WARNING,
     };
+}
+
+/* Said here, before anything is loaded: the server could only tell it as a load that failed. */
+static int check_kwargs(const char *text, struct error *e)
+{
+    struct error why = {0};
+    json_t      *v = NULL;
+    bool         good = !input_json(&v, str_of(text), "", &why) && json_is_object(v);
+    json_decref(v);
+    if (good || why.code == ERR_NOMEM)
+        return good ? 0 : error_nomem(e, "the command line");
+    return error_set(e, ERR_USAGE, NULL,
+                     "--chat-template-kwargs takes a JSON object, such as {\"enable_thinking\": false}, not \"%s\"",
+                     text);
+}
+
+int api_chat_options(const struct options *o, struct mlxcel_options *out, struct error *e)
+{
+    api_options(o, out);
+    out->chat_template = o->chat_template;
+    out->chat_template_file = o->chat_template_file;
+    out->chat_template_kwargs = o->chat_template_kwargs;
+    return o->chat_template_kwargs ? check_kwargs(o->chat_template_kwargs, e) : 0;
 }
 
 int api_open(struct mlxcel **out, const char *model, const struct mlxcel_options *options, struct error *e)

@@ -14,6 +14,8 @@ int api_fault(const struct mlxcel_error *fault, struct error *e);
 
 /* What the options say of threads, precision, level, context, chunk and log; the caller adds the rest. */
 void api_options(const struct options *o, struct mlxcel_options *out);
+/* The same with the chat template's options. ERR_USAGE: --chat-template-kwargs is not a JSON object. */
+int api_chat_options(const struct options *o, struct mlxcel_options *out, struct error *e);
 /* mlxcel_open with its fault in *e. */
 int api_open(struct mlxcel **out, const char *model, const struct mlxcel_options *options, struct error *e);
 /* The directory of a model, for commands that need not find a whole model in it: any directory counts as a path. */

@@ -73,9 +73,10 @@ int cmd_generate(const struct options *o, struct error *e)
     struct prompt         prompt = {0};
     struct reply          a;
     struct buf            text = {0};
-    int                   rc = read_prompt(o, &text, e);
+    int                   rc = api_chat_options(o, &options, e);
     reply_init(&a, !o->json);
-    api_options(o, &options);
+    if (!rc)
+        rc = read_prompt(o, &text, e);
     if (!rc)
         rc = reply_params(o, &params, e);
     if (!rc)

@@ -166,8 +166,9 @@ int cmd_run(const struct options *o, struct error *e)
     struct mlxcel        *m = NULL;
     struct repl           r = {.verbose = o->verbose};
     const char           *model = o->args.n ? o->args.v[0] : o->model ? o->model : STORE_DEFAULT_MODEL;
-    int                   rc = reply_params(o, &params, e);
-    api_options(o, &options);
+    int                   rc = api_chat_options(o, &options, e);
+    if (!rc)
+        rc = reply_params(o, &params, e);
     if (!rc)
         rc = api_open(&m, model, &options, e);
     if (!rc)

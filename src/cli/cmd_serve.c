@@ -27,11 +27,12 @@ int cmd_serve(const struct options *o, struct error *e)
                                     .plain_chats = o->plain_chats,
                                     .log = &log};
     int err = refuse(o, e);
+    if (!err)
+        err = api_chat_options(o, &server.open, e);
     if (err)
         return err;
     if (!o->verbose)
         log.level = LOG_INFO; /* where it listens, when the model is ready, a line per request */
-    api_options(o, &server.open);
     server.open.parallel = (int)o->parallel;
     return server_run(&server, e);
 }

@@ -64,6 +64,6 @@ def model(tmp_path_factory):
 def own_home(tmp_path, monkeypatch):
     """No test sees the user's models, history or settings."""
     for name in list(os.environ):
-        if name.startswith(("MLXCEL_", "LLAMA_ARG_", "HF_", "XDG_")) and name != "MLXCEL_BIN":
+        if name.startswith(("MLXCEL_", "LLAMA_", "HF_", "XDG_")) and name != "MLXCEL_BIN":
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

@@ -127,3 +127,17 @@ def test_another_chat_template(model, tmp_path):
     assert prompt_tokens(model, "--chat-template", path.read_text(), env={"LLAMA_ARG_CHAT_TEMPLATE_FILE": "/none"}) == 2
     assert "chatml, gemma, llama2" in fault("generate", "-m", model, "-p", "hello", "--chat-template", "alpaca")
     assert "chat_template:1:7: " in fault("generate", "-m", model, "-p", "hello", "--chat-template", "{% if %}")
+
+
+def test_chat_template_kwargs(model, tmp_path):
+    """Variables for the template; all commands that chat refuse what is no object."""
+    template = tmp_path / "t.jinja"
+    template.write_text("{{ bos_token }}{% if think is defined and not think %}hello{% else %}hello world{% endif %}")
+    def n_prompt(*args, **kwargs):
+        text = mlxcel_ok("generate", "-m", model, "--chat-template-file", template, "-p", "x", "-n", 1, "--json", *args, **kwargs)
+        return json.loads(text)["prompt_tokens"]
+    assert n_prompt() == 3 and n_prompt("--chat-template-kwargs", '{"think": false}') == 2
+    assert n_prompt(env={"LLAMA_CHAT_TEMPLATE_KWARGS": '{"think": false}'}) == 2
+    for command in ("run", "generate", "serve"):
+        for text in ("[]", "{", "1", ""):
+            assert "takes a JSON object, such" in usage(command, "-m", model, "--chat-template-kwargs", text)

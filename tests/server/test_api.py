@@ -275,6 +275,19 @@ def test_server_forbids_special_tokens(server):
         assert strict.stop() == 0
 
 
+def test_chat_template_kwargs(tmp_path):
+    """The option's variables hold where a request does not set them."""
+    template = tmp_path / "t.jinja"
+    template.write_text("{{ think }} {{ style }} {{ messages[0].content }}")
+    s = Server("--chat-template-file", template, "--chat-template-kwargs", '{"think": false, "style": "dry"}')
+    chat = {"messages": [{"role": "user", "content": "hi"}]}
+    text = lambda **kwargs: s.post("/apply-template", {**chat, **kwargs})[2]["prompt"]
+    assert text() == text(chat_template_kwargs={}) == "False dry hi"
+    assert text(chat_template_kwargs={"think": True}) == "True dry hi"
+    assert text() == "False dry hi"
+    assert s.stop() == 0
+
+
 def test_developer_is_system(server):
     chat = lambda role: {"messages": [{"role": role, "content": "be brief"}, {"role": "user", "content": "hi"}],
                          "temperature": 0, "max_tokens": 8}
