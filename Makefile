@@ -247,8 +247,8 @@ install: all $(B)/$(SONAME)
 	install -m 644 include/mlxcel.h $(DESTDIR)$(PREFIX)/include/
 	printf 'prefix=%s\nName: mlxcel\nDescription: MLX-format language models on Linux\nVersion: %s\n' '$(PREFIX)' '$(VERSION)' \
 	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/mlxcel.pc
-	printf 'Cflags: -I$${prefix}/include\nLibs: -L$${prefix}/lib -lmlxcel\nLibs.private: -lm -pthread\nRequires.private: %s\n' \
-	    '$(PKGS)' \
+	printf 'Cflags: -I$${prefix}/include\nLibs: -L$${prefix}/lib -lmlxcel\nLibs.private: %s\n' \
+	    "$$(pkg-config --libs $(PKGS)) -lm -pthread" \
 	    >> $(DESTDIR)$(PREFIX)/lib/pkgconfig/mlxcel.pc
 
 clean:

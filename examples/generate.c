@@ -2,7 +2,10 @@
  *
  *     generate DIR "The capital of France is"
  *
- * Only mlxcel.h is used. Link with -lmlxcel (pkg-config --static --libs mlxcel for the archive).
+ * Only mlxcel.h is used. To build it on the installed library, or on the archive alone:
+ *
+ *     cc generate.c $(pkg-config --cflags --libs mlxcel) -o generate
+ *     cc generate.c $(pkg-config --cflags --static --libs mlxcel | sed s/-lmlxcel/-l:libmlxcel.a/) -o generate
  */
 #include <stdio.h>
 #include <string.h>

@@ -24,3 +24,9 @@ def test_install(tmp_path):
     r = subprocess.run([program, "tests/data/tiny", "hello"], cwd=ROOT, capture_output=True, timeout=60,
                        env={**os.environ, "LD_LIBRARY_PATH": str(usr / "lib")}, check=False)
     assert r.returncode == 0, r.stderr
+    pkg_config = {**env, "PKG_CONFIG_PATH": str(usr / "lib/pkgconfig"), "PKG_CONFIG_SYSROOT_DIR": str(tmp_path)}
+    flags = subprocess.run(["pkg-config", "--static", "--cflags", "--libs", "mlxcel"], env=pkg_config, check=True, timeout=20,
+                           capture_output=True, text=True).stdout.replace("-lmlxcel", "-l:libmlxcel.a").split()
+    subprocess.run(["gcc", "-std=c11", "examples/generate.c", *flags, "-o", program], cwd=ROOT, check=True, timeout=60)
+    r = subprocess.run([program, "tests/data/tiny", "hello"], cwd=ROOT, capture_output=True, timeout=60, check=False)
+    assert r.returncode == 0, r.stderr
