@@ -16,7 +16,8 @@ static const char conventions[] =
     "existing "
     "one is refused without --force. Models are looked for as a path, in the store ($MLXCEL_CACHE_DIR or "
     "~/.cache/mlxcel), "
-    "then in the Hugging Face cache (~/.cache/huggingface/hub, read only).";
+    "then in the Hugging Face cache ($HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub; read only), which "
+    "`hf download OWNER/NAME` fills. In the examples ./SmolLM2-135M-4bit stands for any model's directory or name.";
 
 static void indented_lines(struct buf *b, const char *lines)
 {

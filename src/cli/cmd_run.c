@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "cli/api.h"
@@ -171,6 +172,8 @@ int cmd_run(const struct options *o, struct error *e)
         rc = reply_params(o, &params, e);
     if (!rc)
         rc = api_open(&m, model, &options, e);
+    if (rc == ERR_NOT_FOUND && o->args.n && strpbrk(model, " \t\n"))
+        rc = error_set(e, ERR_USAGE, NULL, "there is no model \"%s\"; a prompt is given with -p", model);
     if (!rc)
         rc = conversation_init(&r.conversation, m, &params, o->system, e);
     if (!rc)

@@ -111,14 +111,14 @@ static bool find_hugging_face(const struct store_roots *r, const char *name, cha
 
 /* ---- resolution ---- */
 
-/* Appends the known name that is nearest to `model`: as a whole, or its part after the slash. */
-static void suggest(const struct store_roots *r, const char *model, struct buf *text)
+/* Appends the known name that is nearest to `model`: as a whole, or its part after the slash. True when there is one. */
+static bool suggest(const struct store_roots *r, const char *model, struct buf *text)
 {
     struct store_list l;
     const char      **names;
     const char       *slash = strrchr(model, '/'), *near;
     if (store_list(r, &l, NULL))
-        return;
+        return false;
     names = calloc(l.n + 1, sizeof *names);
     for (size_t i = 0; names && i < l.n; i++)
         names[i] = l.v[i].name;
@@ -133,8 +133,18 @@ static void suggest(const struct store_roots *r, const char *model, struct buf *
     else if (l.n)
         buf_printf(text, "; `mlxcel list` shows the %zu model%s that %s there", l.n, l.n == 1 ? "" : "s",
                    l.n == 1 ? "is" : "are");
+    bool found = near != NULL;
     free(names);
     store_list_deinit(&l);
+    return found;
+}
+
+/* Appends how a model of the hub gets here, unless `model` cannot be one. */
+static void suggest_download(const char *model, struct buf *text)
+{
+    if (store_name_ok(model))
+        buf_printf(text, "; `hf download %s%s` gets a model of Hugging Face's hub into that cache",
+                   strchr(model, '/') ? "" : "OWNER/", model);
 }
 
 static int not_found(const struct store_roots *r, const char *model, struct error *e)
@@ -145,8 +155,8 @@ static int not_found(const struct store_roots *r, const char *model, struct erro
                *r->own ? r->own : "(HOME is not set)", *r->hugging_face ? r->hugging_face : "(HOME is not set)");
     if (strcmp(model, STORE_DEFAULT_MODEL) == 0)
         buf_puts(&text, "; tools/get-default-model of the sources puts it into the store");
-    else
-        suggest(r, model, &text);
+    else if (!suggest(r, model, &text) || strchr(model, '/'))
+        suggest_download(model, &text);
     int rc = error_set(e, ERR_NOT_FOUND, "model", "model '%s' was not found: %s", model, buf_cstr(&text));
     buf_deinit(&text);
     return rc;

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from clilib import fault
+from clilib import fault, usage
 from testlib import PROGRAM, mlxcel, mlxcel_ok
 
 GREEDY = ["--temp", 0, "--ignore-eos", "-n", 6]
@@ -70,6 +70,11 @@ def test_a_turn_beyond_the_context(model):
 
 def test_default_model_is_named_when_missing():
     assert "SmolLM2" in fault("run", "-p", "hello")
+
+
+def test_a_prompt_is_no_model():
+    assert "a prompt is given with -p" in usage("run", "Why is the sky blue?")
+    assert "hf download owner/name" in fault("run", "owner/name", "-p", "x")
 
 
 class Terminal:

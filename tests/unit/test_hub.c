@@ -163,6 +163,11 @@ static void what_is_missing_says_where_it_looked(void **state)
     e = refused("quite-different-thing", ERR_NOT_FOUND);
     assert_null(strstr(e.msg, "did you mean"));
     assert_non_null(strstr(e.msg, "mlxcel list"));
+    assert_non_null(strstr(e.msg, "`hf download OWNER/quite-different-thing` gets a model"));
+    e = refused("mlx-community/Qwen3-0.6B-4bit", ERR_NOT_FOUND);
+    assert_non_null(strstr(e.msg, "`hf download mlx-community/Qwen3-0.6B-4bit` gets a model"));
+    e = refused("a/b/c", ERR_NOT_FOUND);
+    assert_null(strstr(e.msg, "hf download"));
 }
 
 static void names_cannot_leave_the_store(void **state)
