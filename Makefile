@@ -85,7 +85,8 @@ SONAME  := libmlxcel.so.0
 BIN     := $(B)/mlxcel
 TESTS   := $(patsubst %.c,$(B)/%,$(wildcard tests/*/test_*.c))
 
-.PHONY: all help setup demo check lint format install clean fuzz bench docs
+.PHONY: all help setup demo programs python check check-now fuzz fuzz-run text-fuzz lint layers format bench bench-text \
+        bench-templates docs install clean
 all: $(LIB) $(if $(CLI_SRC),$(BIN) $(if $(filter release,$(VARIANT)),build/mlxcel))
 
 help:
@@ -151,16 +152,19 @@ $(EXAMPLES): $(B)/%: %.c include/mlxcel.h $(LIB)
 	$(CC) -Iinclude -std=c11 $(OPT) $(WARN) $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
 
 ## make programs   the library, the programs and all test programs of one variant
-.PHONY: programs check-now python
 programs: all $(TESTS) $(KCHECK) $(FUZZ) $(EXAMPLES)
 
-VENV := build/venv
-python: $(VENV)/.done
-$(VENV)/.done: tools/requirements.txt
-	@rm -rf $(VENV)
-	$(PYTHON) -m venv $(VENV)
-	grep '# check' tools/requirements.txt | $(VENV)/bin/pip install -q --disable-pip-version-check --no-deps -r /dev/stdin
+# Virtual environments: each has the packages of requirements.txt that are marked for it.
+VENV      := build/venv
+TEXT_VENV := build/venv-text
+$(VENV)/.done:      MARK := \# check
+$(TEXT_VENV)/.done: MARK := \# .*text$$
+$(VENV)/.done $(TEXT_VENV)/.done: tools/requirements.txt
+	@rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	grep '$(MARK)' $< | $(@D)/bin/pip install -q --disable-pip-version-check --no-deps -r /dev/stdin
 	@touch $@
+python: $(VENV)/.done
 
 ## make check      set up, build, run all tests; the last line counts them
 check:
@@ -183,23 +187,14 @@ T ?= 60
 fuzz:
 	@$(MAKE) --no-print-directory CC=clang-14 VARIANT=fuzz \
 	    OPT='-O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all' fuzz-run
-.PHONY: fuzz-run
 fuzz-run: $(FUZZ)
 	@tests/fuzz/run $(T) $(FUZZ)
 
 ## make text-fuzz T=300   random texts, chats, templates and tokenizers against the reference libraries, live; ARGS='--seed N' repeats
-TEXT_VENV := build/venv-text
-$(TEXT_VENV)/.done: tools/requirements.txt
-	@rm -rf $(TEXT_VENV)
-	$(PYTHON) -m venv $(TEXT_VENV)
-	grep '# .*text$$' $< | $(TEXT_VENV)/bin/pip install -q --disable-pip-version-check --no-deps -r /dev/stdin
-	@touch $@
-.PHONY: text-fuzz
 text-fuzz: $(BIN) $(B)/tests/textfuzz/jinja_lines $(TEXT_VENV)/.done
 	@$(TEXT_VENV)/bin/python tests/textfuzz/textfuzz.py --bin $(B) -T $(T) $(ARGS)
 
 ## make lint       clang-tidy, the layer check, both compilers without a warning
-.PHONY: layers
 layers:
 	@tools/check-layers
 lint: layers
@@ -232,7 +227,6 @@ bench: all
 	@bench/compare
 
 ## make bench-text bench-templates   the same for tokenizers (Hugging Face's) and chat templates (jinja2); ARGS='--help'
-.PHONY: bench-text bench-templates
 bench-text bench-templates: bench-%: $(B)/bench/%_ours $(TEXT_VENV)/.done
 	@$(TEXT_VENV)/bin/python bench/$* --program $< $(ARGS)
 
@@ -248,8 +242,7 @@ install: all $(B)/$(SONAME)
 	printf 'prefix=%s\nName: mlxcel\nDescription: MLX-format language models on Linux\nVersion: %s\n' '$(PREFIX)' '$(VERSION)' \
 	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/mlxcel.pc
 	printf 'Cflags: -I$${prefix}/include\nLibs: -L$${prefix}/lib -lmlxcel\nLibs.private: %s\n' \
-	    "$$(pkg-config --libs $(PKGS)) -lm -pthread" \
-	    >> $(DESTDIR)$(PREFIX)/lib/pkgconfig/mlxcel.pc
+	    "$$(pkg-config --libs $(PKGS)) -lm -pthread" >> $(DESTDIR)$(PREFIX)/lib/pkgconfig/mlxcel.pc
 
 clean:
 	rm -rf build
