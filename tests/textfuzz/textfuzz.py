@@ -31,6 +31,7 @@ import warnings
 from pathlib import Path
 
 import chats
+import jinja_compare
 import jinja_gen
 import pipelines
 import shrink
@@ -329,10 +330,10 @@ def templates(rng, program, until, tally, sources, special):
 def jinja(rng, program, until, tally):
     def differs(template, context):
         """Not where the reference itself gives another text for a copy of the context: it shows an address then."""
-        difference = jinja_gen.compare(render, template, context)
-        return bool(difference) and jinja_gen.reference(template, copy.deepcopy(context)) == difference["want"]
+        difference = jinja_compare.compare(render, template, context)
+        return bool(difference) and jinja_compare.reference(template, copy.deepcopy(context)) == difference["want"]
 
-    render = jinja_gen.Renderer(program)
+    render = jinja_compare.Renderer(program)
     try:
         for template, context in jinja_gen.cases(rng.random()):
             if time.monotonic() > until:
@@ -342,7 +343,7 @@ def jinja(rng, program, until, tally):
                 small = shrink.sequence(template, lambda t: differs(t, context))
                 raise Difference(f"the template {small!r}\n  with {json.dumps(context)}\n"
                                  f"  ours:      {json.dumps(render(small, context))}\n"
-                                 f"  reference: {json.dumps(jinja_gen.reference(small, context))}")
+                                 f"  reference: {json.dumps(jinja_compare.reference(small, context))}")
     finally:
         render.process.kill()
         render.process.wait()
