@@ -30,6 +30,7 @@ void arena_reset(struct arena *a)
         free(b);
     }
     a->used = 0;
+    a->full = false;
 }
 
 void arena_deinit(struct arena *a)
@@ -42,8 +43,10 @@ void *arena_alloc(struct arena *a, size_t size)
 {
     size_t              need, total;
     struct arena_block *b = a->head;
-    if (!num_align(size ? size : 1, 16, &need) || !num_add(a->used, need, &total) || total > a->max)
+    if (!num_align(size ? size : 1, 16, &need) || !num_add(a->used, need, &total) || total > a->max) {
+        a->full = true;
         return NULL;
+    }
     if (!b || b->cap - b->used < need) {
         size_t cap = b ? MIN(b->cap * 2, BLOCK_MAX) : BLOCK_MIN;
         size_t bytes;

@@ -6,12 +6,14 @@
 #ifndef MLXCEL_BASE_ARENA_H
 #define MLXCEL_BASE_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct arena_block;
 struct arena {
     struct arena_block *head;
     size_t              used, max; /* bytes handed out; limit */
+    bool                full;      /* a failure was the limit, not the allocator */
 };
 
 void arena_init(struct arena *a, size_t max);

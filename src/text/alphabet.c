@@ -7,9 +7,6 @@
 
 #include "base/num.h"
 
-#define SETS_MAX 1024
-_Static_assert(SETS_MAX == 16 * 64, "alphabet.h has 16 words a letter");
-
 /* A place where membership in one set changes. */
 struct edge {
     uint32_t at, set;
@@ -54,7 +51,7 @@ static int letter_of(struct alphabet *a, const uint64_t *member)
 /* False where there would be too many letters. */
 static bool cut(struct alphabet *a, const struct edge *v, size_t n)
 {
-    uint64_t now[16] = {0};
+    uint64_t now[ALPHABET_SETS_MAX / 64] = {0};
     size_t   i = 0;
     for (uint32_t at = 0; at < UNICODE_END; at = i < n ? v[i].at : UNICODE_END) {
         for (; i < n && v[i].at == at; i++)

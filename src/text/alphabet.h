@@ -7,6 +7,7 @@
 #include "text/unicode.h"
 
 #define ALPHABET_MAX 256 /* letters */
+#define ALPHABET_SETS_MAX 1024
 
 struct alphabet {
     uint8_t   ascii[128];
@@ -16,10 +17,10 @@ struct alphabet {
     uint16_t  page[UNICODE_END / 256 + 1]; /* run in which code point 256 * i lies */
     int       n_letters;
     /* member[l][i / 64] bit i % 64: letter l belongs to set i */
-    uint64_t (*member)[16];
+    uint64_t (*member)[ALPHABET_SETS_MAX / 64];
 };
 
-/* Sets: sorted, at most 1024. *too_many: they make more than ALPHABET_MAX letters, and there is no alphabet. */
+/* Sets: sorted, at most ALPHABET_SETS_MAX. *too_many: they make more than ALPHABET_MAX letters, and there is no alphabet. */
 int  alphabet_init(struct alphabet *a, const struct charset *sets, size_t n_sets, bool *too_many, struct error *e);
 void alphabet_deinit(struct alphabet *a);
 

@@ -11,7 +11,7 @@
 #include "text/property.h"
 
 #define STRUCTURE_MAX ((size_t)1 << 20)
-#define TREE_MAX ((size_t)16 << 20)
+#define TREE_MAX ((size_t)2816 << 10)
 #define QUANTIFIERS_MAX 16 /* on one another: they nest */
 #define REPEATS_MAX 65535u /* PCRE2's bound; Oniguruma's is 100000 */
 
@@ -41,6 +41,8 @@ void *pattern_unsupported(struct reader *r, const char *what)
 
 static void *no_memory(struct reader *r)
 {
+    if (!r->status && r->arena.full)
+        return pattern_refuse(r, ERR_LIMIT, "is too complex");
     if (!r->status)
         r->status = error_nomem(r->e, "a regular expression");
     return NULL;

@@ -152,7 +152,7 @@ static void write_repeats(struct reader *r, const struct node *n, uint32_t way)
     for (uint32_t here; way >= (here = power(w, k)); k++)
         way -= here;
     bool once = w == 1; /* the same every time */
-    for (uint32_t i = 0; i < (once ? 1 : k); i++, way /= w) {
+    for (uint32_t i = 0; i < (once ? 1 : k) && pattern_writable(r); i++, way /= w) {
         buf_puts(&r->out->structure, "(?:");
         write_way(r, n->child, way % w);
         buf_putc(&r->out->structure, ')');
@@ -171,7 +171,7 @@ static void write_way(struct reader *r, const struct node *n, uint32_t way)
     }
     switch (n->kind) {
     case NODE_LIST:
-        for (; c; way /= c->ways, c = c->next)
+        for (; c && pattern_writable(r); way /= c->ways, c = c->next)
             write_way(r, c, way % c->ways);
         break;
     case NODE_CHOICE:
@@ -197,7 +197,7 @@ void pattern_write_behind(struct reader *r, const struct node *look)
         return;
     }
     buf_puts(&r->out->structure, look->text);
-    for (uint32_t way = 0; way < n->ways; way++) {
+    for (uint32_t way = 0; way < n->ways && pattern_writable(r); way++) {
         if (way)
             buf_putc(&r->out->structure, '|');
         write_way(r, n, way);

@@ -71,6 +71,7 @@ struct reader {
     bool              by_number;                      /* something refers to a group by its number */
     bool              open[PATTERN_GROUPS_MAX + 1];   /* groups that are being read */
     bool              in_class;
+    unsigned          n_written; /* nodes, each as often as it is written */
     int               status; /* of the first error */
     struct error     *e;
 };
@@ -116,6 +117,8 @@ void pattern_write(struct reader *r, struct node *tree);
 /* Lengths and ways of the tree, for pattern_write_behind. */
 void pattern_measure(struct reader *r, struct node *n);
 void pattern_write_behind(struct reader *r, const struct node *look);
+/* False after a failure, when all writing is to end. */
+bool pattern_writable(const struct reader *r);
 void pattern_write_node(struct reader *r, const struct node *n, bool behind);
 
 #endif

@@ -3,6 +3,8 @@
 #include "text/casefold.h"
 #include "text/pattern_int.h"
 
+#define WRITTEN_MAX 262144u /* nodes; one in look-behinds in look-behinds is written for every way of all of them */
+
 static void put_set(struct reader *r, struct charset *s)
 {
     size_t number;
@@ -131,9 +133,20 @@ static void put_back(struct reader *r, const struct node *n)
     buf_putc(&r->out->structure, ')');
 }
 
+bool pattern_writable(const struct reader *r)
+{
+    return !r->status && !r->out->structure.failed;
+}
+
 void pattern_write_node(struct reader *r, const struct node *n, bool behind)
 {
     struct buf *out = &r->out->structure;
+    if (!pattern_writable(r))
+        return;
+    if (++r->n_written > WRITTEN_MAX) {
+        pattern_refuse(r, ERR_LIMIT, "is too complex");
+        return;
+    }
     switch (n->kind) {
     case NODE_CHAR:
         if (n->fold)

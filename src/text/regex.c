@@ -23,6 +23,8 @@
 #define SURROGATES 0xd800u
 #define SURROGATES_END 0xe000u
 
+_Static_assert(PATTERN_SETS_MAX <= ALPHABET_SETS_MAX, "every pattern's sets fit an alphabet");
+
 struct regex {
     pcre2_code     *code;
     bool            jit;

@@ -44,6 +44,7 @@ def tokenizer_fields():
     yield "regex_broken", ["pre_tokenizer"], split("(unclosed"), ""
     yield "regex_deep", ["pre_tokenizer"], split("(" * 20_000 + ")" * 20_000), ""
     yield "regex_catastrophe", ["pre_tokenizer"], split("(a|aa|a?)+(a|aa)+[^\\s\\S]"), ""
+    yield "regex_look_behinds", ["pre_tokenizer"], split("(?<=(?:a|bb)" * 62 + ")" * 62), "too complex"
     yield "regex_number", ["pre_tokenizer"], split(7), ""
     yield "sequence_deep", ["pre_tokenizer"], nested(60, split("a")), ""
     yield "normalizer_unknown", ["normalizer"], {"type": "Iron"}, "Iron"

@@ -49,6 +49,7 @@ static void the_limit_holds(void **state)
         assert_non_null(arena_alloc(&a, 16));
     assert_null(arena_alloc(&a, 1));
     assert_null(arena_alloc(&a, 0));
+    assert_true(a.full);
     arena_reset(&a);
     assert_int_equal(a.used, 0);
     assert_null(arena_alloc(&a, 161));

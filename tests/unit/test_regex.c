@@ -246,6 +246,8 @@ static void test_limits(void **state)
                  {"a", "", "longer than", 20000},
                  {"(a)", "", "more than 256 groups", 300},
                  {"a", "{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}{2}", "quantifiers in a row", 1},
+                 {"(?<=(?:a|bb)", "))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))", "too complex", 62},
+                 {"\\X", "", "too complex", 8000},
                  {"(?:", "a{9}){99}", "", 1},
                  {"", "(?:(?:(?:a{999}){999}){999}){999}", "beyond PCRE2", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
