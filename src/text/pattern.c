@@ -397,7 +397,7 @@ int pattern_parse(struct pattern *p, struct str source, struct error *e)
     struct reader r = {.out = p, .source = source, .p = source.p, .end = source.p + source.n, .e = e};
     struct node  *tree = NULL;
     p->n_sets = 0;
-    p->compares = p->knows_start = p->atomic = false;
+    p->compares = p->atomic = false;
     buf_init(&p->structure, STRUCTURE_MAX);
     arena_init(&r.arena, TREE_MAX);
     if (source.n > PATTERN_SOURCE_MAX)

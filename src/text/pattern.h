@@ -29,9 +29,8 @@ struct pattern {
     struct buf     structure;
     struct charset sets[PATTERN_SETS_MAX]; /* sorted, no two equal */
     size_t         n_sets;
-    bool           compares;    /* holds references back: characters must stay apart, their sets are not enough */
-    bool           knows_start; /* holds \G */
-    bool           atomic;      /* holds atomic groups */
+    bool           compares; /* holds references back: characters must stay apart, their sets are not enough */
+    bool           atomic;   /* holds atomic groups */
 };
 
 /* Errors: ERR_FORMAT (not a regular expression), ERR_UNSUPPORTED, ERR_LIMIT, ERR_NOMEM; they quote the pattern.

@@ -315,7 +315,6 @@ static struct node *place(struct reader *r, char c)
     case 'B':
         return word_edge(r, c == 'b');
     case 'G':
-        r->out->knows_start = true;
         return pattern_text_node(r, NODE_ASSERT, "\\G");
     case 'Z':
         return pattern_line_edge(r, "(?=", "?\\z)");

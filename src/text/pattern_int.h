@@ -72,7 +72,7 @@ struct reader {
     bool              open[PATTERN_GROUPS_MAX + 1];   /* groups that are being read */
     bool              in_class;
     unsigned          n_written; /* nodes, each as often as it is written */
-    int               status; /* of the first error */
+    int               status;    /* of the first error */
     struct error     *e;
 };
 

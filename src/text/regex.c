@@ -12,10 +12,8 @@
 #include "text/pattern.h"
 
 #define EXPRESSION_MAX ((size_t)4 << 20)
-#define STEPS_MIN 1000000u /* backtracking steps of one match, plus some for each character of the text */
-#define SECONDS_MIN 1.0    /* time for all texts of a run, plus one for each MB */
-#define WINDOW_MIN ((size_t)16)
-#define WINDOW_MAX ((size_t)65536)
+#define STEPS_MIN 1000000u           /* backtracking steps of one match, plus some for each character of the text */
+#define SECONDS_MIN 1.0              /* time for all texts of a run, plus one for each MB */
 #define HEAP_KIB_MIN ((size_t)65536) /* PCRE2's memory where it runs without JIT, plus half a KiB a character */
 #define HEAP_KIB_MAX ((size_t)2 << 20)
 #define STACK_MIN ((size_t)64 << 10) /* of JIT's code */
@@ -28,9 +26,8 @@ _Static_assert(PATTERN_SETS_MAX <= ALPHABET_SETS_MAX, "every pattern's sets fit 
 struct regex {
     pcre2_code     *code;
     bool            jit;
-    bool            wide;        /* over UTF-8 itself, without an alphabet */
-    bool            atomic;      /* holds atomic groups */
-    bool            knows_start; /* holds \G, so that every search is one call of PCRE2 */
+    bool            wide;   /* over UTF-8 itself, without an alphabet */
+    bool            atomic; /* holds atomic groups */
     struct alphabet alphabet;
 };
 
@@ -70,9 +67,10 @@ static void put_wide_class(struct buf *out, const struct charset *s)
     buf_puts(out, any ? "]" : "(?!)");
 }
 
-/* a: NULL for a wide expression. */
+/* a: NULL for a wide expression. A callout comes first: at every place of the text PCRE2 asks at_place. */
 static void put_expression(struct buf *out, const struct pattern *p, const struct alphabet *a)
 {
+    buf_puts(out, "(?C)(?:");
     const char *s = buf_cstr(&p->structure), *end = s + p->structure.n;
     while (s < end) {
         if (*s != PATTERN_SET_MARK) {
@@ -88,6 +86,7 @@ static void put_expression(struct buf *out, const struct pattern *p, const struc
         else
             put_wide_class(out, &p->sets[set]);
     }
+    buf_putc(out, ')');
 }
 
 static int compile(struct regex *re, const struct buf *expression, struct str source, struct error *e)
@@ -102,8 +101,7 @@ static int compile(struct regex *re, const struct buf *expression, struct str so
     }
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     re->code = pcre2_compile((PCRE2_SPTR)buf_cstr(expression), expression->n,
-                             PCRE2_DOTALL | PCRE2_USE_OFFSET_LIMIT | (re->wide ? PCRE2_UTF : PCRE2_NEVER_UTF), &code,
-                             &where, context);
+                             PCRE2_DOTALL | (re->wide ? PCRE2_UTF : PCRE2_NEVER_UTF), &code, &where, context);
     pcre2_compile_context_free(context);
     if (!re->code) {
         pcre2_get_error_message(code, why, sizeof why);
@@ -130,7 +128,6 @@ int regex_new(struct regex **out, struct str pattern, struct error *e)
     }
     status = pattern_parse(p, pattern, e);
     re->wide = p->compares;
-    re->knows_start = p->knows_start;
     re->atomic = p->atomic;
     if (!status && !re->wide)
         status = alphabet_init(&re->alphabet, p->sets, p->n_sets, &re->wide, e);
@@ -195,6 +192,25 @@ static int translate(struct regex_run *r, struct str text, const struct alphabet
     return 0;
 }
 
+/* Whether the run's time is over. The thread's own time counts; the cheaper clock says when to ask for it. */
+static bool too_late(struct regex_run *r)
+{
+    double now = clock_now(), used;
+    if (now < r->deadline)
+        return false;
+    used = clock_thread() - r->began;
+    r->deadline = now + r->seconds - used;
+    return used >= r->seconds;
+}
+
+/* PCRE2 counts its steps anew at every place that it tries, of which one call may see all of the text. */
+static int at_place(pcre2_callout_block *block, void *run)
+{
+    struct regex_run *r = run;
+    (void)block;
+    return r->n_places++ % 16 == 0 && too_late(r) ? PCRE2_ERROR_CALLOUT : 0;
+}
+
 int regex_begin(struct regex_run *r, const struct regex *re, struct str text, struct error *e)
 {
     buf_clear(&r->subject);
@@ -206,6 +222,7 @@ int regex_begin(struct regex_run *r, const struct regex *re, struct str text, st
         return error_nomem(e, "matching a regular expression");
     pcre2_set_match_limit(r->context, (uint32_t)MIN(STEPS_MIN + 8 * text.n, (size_t)UINT32_MAX));
     pcre2_set_heap_limit(r->context, (uint32_t)MIN(HEAP_KIB_MIN + text.n / 2, (size_t)HEAP_KIB_MAX));
+    pcre2_set_callout(r->context, at_place, r);
     r->re = re;
     r->text = text;
     r->from = r->seen_char = r->seen_byte = 0;
@@ -237,47 +254,28 @@ static int match(struct regex_run *r, size_t from)
     return code;
 }
 
-/* Whether the run's time is over. The thread's own time counts; the cheaper clock says when to ask for it. */
-static bool too_late(struct regex_run *r)
-{
-    double now = clock_now(), used;
-    if (now < r->deadline)
-        return false;
-    used = clock_thread() - r->began;
-    r->deadline = now + r->seconds - used;
-    return used >= r->seconds;
-}
-
-/* The first match that begins at `from` or later. PCRE2 counts its steps anew at every place that it tries, so it is
- * given few places in a call, and more as long as nothing is found in little time. */
+/* The first match that begins at `from` or later. */
 static int search(struct regex_run *r, size_t from, bool *found, size_t *start, size_t *end, struct error *e)
 {
-    size_t n = subject(r).n, window = WINDOW_MIN;
-    for (; from <= n; from += window, window = MIN(window * 2, WINDOW_MAX)) {
-        if ((r->n_searches++ % 16 == 0 || window > WINDOW_MIN) && too_late(r))
-            return error_set(e, ERR_LIMIT, NULL, "the tokenizer's regular expression takes too long on this text");
-        pcre2_set_offset_limit(r->context, r->re->knows_start ? n : MIN(from + window - 1, n));
-        int code = match(r, from);
-        if (code >= 0) {
-            const PCRE2_SIZE *at = pcre2_get_ovector_pointer(r->match);
-            *start = at[0];
-            *end = at[1];
-            *found = true;
-            return 0;
-        }
-        if (code == PCRE2_ERROR_NOMEMORY)
-            return error_nomem(e, "matching a regular expression");
-        if (code != PCRE2_ERROR_NOMATCH)
+    int code = match(r, from);
+    *found = code >= 0;
+    switch (code) {
+    case PCRE2_ERROR_NOMATCH:
+        return 0;
+    case PCRE2_ERROR_NOMEMORY:
+        return error_nomem(e, "matching a regular expression");
+    case PCRE2_ERROR_CALLOUT:
+        return error_set(e, ERR_LIMIT, NULL, "the tokenizer's regular expression takes too long on this text");
+    default:
+        if (code < 0)
             return error_set(e, ERR_LIMIT, NULL,
                              "the tokenizer's regular expression needs too many steps on this text (PCRE2 error %d)",
                              code);
-        if (r->re->knows_start)
-            break;
-        for (; r->re->wide && from + window < n && ((unsigned char)r->text.p[from + window] & 0xc0) == 0x80; from++)
-            ;
+        const PCRE2_SIZE *at = pcre2_get_ovector_pointer(r->match);
+        *start = at[0];
+        *end = at[1];
+        return 0;
     }
-    *found = false;
-    return 0;
 }
 
 /* The byte at which character `at` begins; the places asked for never go back. */
@@ -298,7 +296,11 @@ int regex_next(struct regex_run *r, bool *found, size_t *start, size_t *end, str
 {
     for (;;) {
         size_t a = 0, b = 0;
-        int    status = search(r, r->from, found, &a, &b, e);
+        if (r->from > subject(r).n) {
+            *found = false;
+            return 0;
+        }
+        int status = search(r, r->from, found, &a, &b, e);
         if (status || !*found)
             return status;
         if (a == b && b == r->last_end) {

@@ -38,7 +38,7 @@ struct regex_run {
     size_t              seen_char, seen_byte; /* a position known in both counts */
     double              seconds, began;       /* time of its thread that the run may take; that time when it began */
     double              deadline;             /* when to look at that time again */
-    unsigned            n_searches;
+    unsigned            n_places;
     void               *match, *context, *stack; /* PCRE2's */
 };
 

@@ -206,6 +206,39 @@ static void test_endless(void **state)
     }
 }
 
+/* Every place comes to an end after a hundred thousand steps, or a long run, and there are many of them. */
+static void test_many_places(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *pattern;
+        size_t      cheap, n; /* places of little work first; all */
+    } cases[] = {{"\\Gz|(?:aa?){15}[cd]", 0, 100000},
+                 {"(?:aa?){15}[cd]", 200000, 265536},
+                 {"\\G\\s|(?:aa?){15}[cd]", 200000, 265536},
+                 {"a++[cd]", 0, 1 << 20}};
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        size_t        n = cases[i / 2].n;
+        char         *text = malloc(n), got[200];
+        struct regex *re;
+        struct error  e = {0};
+        assert_non_null(text);
+        memset(text, 'a', n);
+        memset(text, 'b', cases[i / 2].cheap);
+        memcpy(text + n - 2, "!c", 2);
+        assert_int_equal(regex_new(&re, str_of(cases[i / 2].pattern), &e), 0);
+        if (i % 2)
+            regex_without_jit(re);
+        double began = clock_thread();
+        matches(re, (struct str){text, n}, got, sizeof got);
+        double took = clock_thread() - began;
+        if (took > 20 || !strstr(got, "takes too long"))
+            fail_msg("%s%s: %.2f s, %s", cases[i / 2].pattern, i % 2 ? " interpreted" : "", took, got);
+        regex_free(re);
+        free(text);
+    }
+}
+
 /* Long texts that a real pattern walks with deep recursion. */
 static void test_deep(void **state)
 {
@@ -295,9 +328,9 @@ static void test_many_kinds(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reference), cmocka_unit_test(test_endless),
-                                       cmocka_unit_test(test_deep), cmocka_unit_test(test_limits),
-                                       cmocka_unit_test(test_many_kinds)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reference),   cmocka_unit_test(test_endless),
+                                       cmocka_unit_test(test_many_places), cmocka_unit_test(test_deep),
+                                       cmocka_unit_test(test_limits),      cmocka_unit_test(test_many_kinds)};
     if (argc > 1) {
         reference = argv[1]; /* fresh texts */
         live = true;
