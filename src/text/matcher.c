@@ -170,6 +170,41 @@ static uint32_t first_of(const struct form *f)
     }
 }
 
+/* The characters of which a form may look at a long run and then take none. */
+static uint32_t looked_at(const struct form *f)
+{
+    return f->kind == TO_BREAK || f->kind == TO_END ? SPACE : f->kind == HEAD_TAIL ? UPPER : 0;
+}
+
+/* Whether the form, inside a run of characters of the set, takes the rest of it, or all but its last character. */
+static bool takes_run(const struct form *f, uint32_t set)
+{
+    uint32_t body = f->kind == HEADS                               ? HEAD
+                    : f->kind == TO_LAST_SPACE                     ? SPACE
+                    : f->kind == RUN && !f->max && !f->need_before ? f->body
+                                                                   : 0;
+    return !(set & ~body);
+}
+
+/* Whether all matches of a text take time that is linear in its length: of alternatives that match in a run that one
+ * has looked at in vain, the first must leave none of it to look at again. */
+static bool linear(const struct matcher *m)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        uint32_t set = looked_at(m->v[i].form);
+        size_t   k = i + 1;
+        while (set && k < m->n && !takes_run(m->v[k].form, set)) {
+            const struct form *f = m->v[k].form;
+            if (f->kind == RUN && !f->need_before && f->body & set)
+                return false;
+            k++;
+        }
+        if (set && k == m->n)
+            return false;
+    }
+    return true;
+}
+
 static bool parse(struct matcher *m, struct str pattern)
 {
     while (m->n < FORMS_MAX) {
@@ -180,7 +215,7 @@ static bool parse(struct matcher *m, struct str pattern)
         m->v[m->n++] = (struct alternative){f, first_of(f)};
         m->first |= first_of(f);
         if (n == pattern.n)
-            return true;
+            return linear(m);
         pattern = (struct str){pattern.p + n + 1, pattern.n - n - 1};
     }
     return false;

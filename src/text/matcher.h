@@ -16,7 +16,8 @@
 
 struct matcher;
 
-/* *out is NULL when the pattern holds another alternative. ERR_NOMEM. */
+/* *out is NULL when the pattern holds another alternative, or one that can look at a long run of characters and take none
+ * of it without a later one that takes the run. ERR_NOMEM. */
 int  matcher_new(struct matcher **out, struct str pattern, struct error *e);
 void matcher_free(struct matcher *m); /* NULL is fine */
 
