@@ -195,6 +195,8 @@ static int start(struct http *h, struct reply *r, json_t *body, struct error *e)
         err = make_choices(r, p.n, e);
     if (!err)
         err = job_start(&r->job, s, &r->params, (const int32_t *const *)p.ids, p.n_ids, p.n, http_socket(h), e);
+    if (err == ERR_CONTEXT && r->api == API_CHAT)
+        snprintf(e->param, sizeof e->param, "messages");
     prompts_deinit(&p);
     return err;
 }

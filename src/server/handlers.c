@@ -24,15 +24,31 @@ void route_unsupported(struct http *h)
     http_reply_fault(h, 501, "not_supported_error", message);
 }
 
-void route_models(struct http *h)
+static json_t *model_value(const struct server *s)
 {
-    struct server *s = h->server;
     json_t *meta = json_pack("{s:i, s:i, s:i, s:I, s:I}", "n_vocab", s->info.n_vocab, "n_ctx", s->info.context, "n_ctx_train",
                              s->info.context_model, "n_params", (json_int_t)s->info.n_parameter, "size",
                              (json_int_t)s->info.weights_bytes);
-    http_reply_json(h, 200, json_pack("{s:s, s:[{s:s, s:s, s:I, s:s, s:o}]}", "object", "list", "data", "id",
-                                      server_model_id(s), "object", "model", "created", (json_int_t)s->started, "owned_by",
-                                      "mlxcel", "meta", meta));
+    return json_pack("{s:s, s:s, s:I, s:s, s:o}", "id", server_model_id(s), "object", "model", "created",
+                     (json_int_t)s->started, "owned_by", "mlxcel", "meta", meta);
+}
+
+void route_models(struct http *h)
+{
+    http_reply_json(h, 200, json_pack("{s:s, s:[o]}", "object", "list", "data", model_value(h->server)));
+}
+
+/* An id may contain slashes. */
+void route_model(struct http *h)
+{
+    struct error e;
+    const char  *id = h->path + strlen(h->route->path);
+    if (!strcmp(id, server_model_id(h->server))) {
+        http_reply_json(h, 200, model_value(h->server));
+        return;
+    }
+    error_set(&e, ERR_NOT_FOUND, "model", "the model \"%s\" does not exist; GET /v1/models names the one that is served", id);
+    http_reply_error(h, &e);
 }
 
 void route_props(struct http *h)

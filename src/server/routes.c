@@ -9,12 +9,20 @@
 #include "server/server_int.h"
 
 #define PUBLIC ROUTE_PUBLIC
+#define BELOW ROUTE_BELOW
 static const struct route routes[] = {
 #define ROUTE(method, path, handler, flags) {method, path, handler, flags},
 #include "server/routes.def"
 #undef ROUTE
 };
 #undef PUBLIC
+#undef BELOW
+
+static bool path_is(const struct route *r, const char *path)
+{
+    size_t n = strlen(r->path);
+    return r->flags & ROUTE_BELOW ? !strncmp(r->path, path, n) && path[n] : !strcmp(r->path, path);
+}
 
 /* HEAD asks for what GET would answer. */
 static bool method_is(const struct route *r, const char *method)
@@ -25,7 +33,7 @@ static bool method_is(const struct route *r, const char *method)
 const struct route *routes_find(const char *method, const char *path)
 {
     for (size_t i = 0; i < ARRAY_LEN(routes); i++)
-        if (!strcmp(routes[i].path, path) && (!method || method_is(&routes[i], method)))
+        if (path_is(&routes[i], path) && (!method || method_is(&routes[i], method)))
             return &routes[i];
     return NULL;
 }
@@ -56,7 +64,7 @@ static const char *allowed(const char *path, char out[64])
 {
     out[0] = '\0';
     for (size_t i = 0; i < ARRAY_LEN(routes); i++)
-        if (!strcmp(routes[i].path, path))
+        if (path_is(&routes[i], path))
             snprintf(out + strlen(out), 64 - strlen(out), "%s%s, ", routes[i].method,
                      strcmp(routes[i].method, "GET") ? "" : ", HEAD");
     snprintf(out + strlen(out), 64 - strlen(out), "OPTIONS");
@@ -90,7 +98,7 @@ void routes_dispatch(struct http *h)
     else if (why)
         http_reply_fault(h, 503, "unavailable_error", why);
     else if (!any)
-        http_reply_fault(h, 404, "not_found_error", "no such route; see the documentation for the list");
+        http_reply_fault(h, 404, "not_found_error", "no such route; docs/server.md lists the routes");
     else if (!h->route)
         http_reply_not_allowed(h, allowed(h->path, allow));
     else if (h->too_large)

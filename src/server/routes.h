@@ -4,7 +4,7 @@
 
 #include "server/http.h"
 
-enum { ROUTE_PUBLIC = 1 };
+enum { ROUTE_PUBLIC = 1, ROUTE_BELOW = 2 /* the path is the beginning of those it answers */ };
 
 struct route {
     const char *method, *path;

@@ -151,6 +151,7 @@ def test_max_tokens_zero_and_context(server):
         e = error_of(server.post(path, body), 400)
         assert e["code"] == "context_length_exceeded" and e["type"] == "invalid_request_error"
         assert "20000" in e["message"] and "tokens" in e["message"]
+        assert e["param"] == ("messages" if "messages" in body else "prompt")
     assert server.post("/v1/completions", {"prompt": "a", "max_tokens": 0, "logprobs": 1})[0] == 200
 
 
@@ -353,3 +354,22 @@ def test_reuse_is_by_token(server):
     r = server.post("/v1/completions", {"prompt": base + "two", "max_tokens": 2})[2]
     assert abs(r["usage"]["prompt_tokens_details"]["cached_tokens"] - n) <= 1
     assert r["usage"]["prompt_tokens_details"]["cached_tokens"] % 64  # not only whole pages
+
+
+def test_openai_model(client, server):
+    assert client.models.retrieve("tiny").model_dump() == client.models.list().data[0].model_dump()
+    assert server.request("GET", "/models/tiny")[2] == server.request("GET", "/v1/models")[2]["data"][0]
+    for other in ("tin", "tiny/", "tiny2", "a/b", "x" * 3000, "%22%0a", "%ff%c3"):
+        assert error_of(server.request("GET", f"/v1/models/{other}"), 404)["param"] == "model"
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("org/other")
+    assert "docs/server.md" in error_of(server.request("GET", "/v1/models/"), 404)["message"]
+    code, headers, _ = server.post("/v1/models/tiny", {})
+    assert code == 405 and headers["Allow"] == "GET, HEAD, OPTIONS"
+    named = Server("--alias", "org/model: 1")
+    try:
+        url = f"http://127.0.0.1:{named.port}/v1"
+        assert openai.OpenAI(base_url=url, api_key="none").models.retrieve("org/model: 1").id == "org/model: 1"
+        assert named.request("GET", "/v1/models/org/model:%201")[0] == 200
+    finally:
+        assert named.stop() == 0

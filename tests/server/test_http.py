@@ -32,6 +32,13 @@ def test_routes(server):
     assert "assistant" in server.post("/apply-template", CHAT)[2]["prompt"]
 
 
+def test_pages_of_any_origin_may_ask(server):
+    for answer in (server.request("GET", "/health"), server.request("GET", "/nothing"), server.post("/v1/completions", PROMPT)):
+        assert answer[1]["Access-Control-Allow-Origin"] == "*"
+    headers = server.request("OPTIONS", "/v1/chat/completions", headers={"Origin": "http://other.example"})[1]
+    assert headers["Access-Control-Allow-Headers"] == "*" and "POST" in headers["Access-Control-Allow-Methods"]
+
+
 # ---- the wire ----
 
 
