@@ -56,13 +56,14 @@ struct budget {
     bool        fits;
 };
 
-static bool budget_of(const json_t *facts, int64_t context, struct budget *b)
+/* context: of all requests together; 0: the default for each. */
+static bool budget_of(const json_t *facts, int64_t context, int64_t parallel, struct budget *b)
 {
     int64_t       own = json_integer_value(json_object_get(facts, "context"));
     int64_t       per_token = json_integer_value(json_object_get(facts, "kv_bytes_per_token"));
     const char   *type = json_string_value(json_object_get(facts, "model_type"));
     struct budget r = {.model_type = type ? type : "", .available = available_bytes()};
-    r.context = context ? context : own ? MIN(own, CONTEXT_DEFAULT_MAX) : CONTEXT_DEFAULT_MAX;
+    r.context = context ? context : parallel * (own ? MIN(own, CONTEXT_DEFAULT_MAX) : CONTEXT_DEFAULT_MAX);
     r.weights = json_integer_value(json_object_get(facts, "bytes"));
     if (!num_mul(r.context, per_token, &r.kv) || !num_add(r.weights, r.kv, &r.total) ||
         !num_add(r.total, PROGRAM_BYTES, &r.total))
@@ -106,7 +107,7 @@ int cmd_inspect(const struct options *o, struct error *e)
     facts = table_parse(json, e);
     if (!facts)
         rc = e->code;
-    else if (!budget_of(facts, o->context, &b))
+    else if (!budget_of(facts, o->context, o->parallel, &b))
         rc = error_set(e, ERR_LIMIT, NULL, "%s: the cache of %lld tokens has more bytes than can be counted", o->model,
                        (long long)o->context);
     else if (o->json)

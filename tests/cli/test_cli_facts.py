@@ -25,6 +25,8 @@ def test_inspect():
     assert v["kv_bytes"] == 512 * d["kv_bytes_per_token"] and v["total_bytes"] > v["weights_bytes"] + v["kv_bytes"]
     v = json.loads(mlxcel_ok("inspect", "-m", MODEL, "-c", 2147483647, "--json"))
     assert v["context"] == 2147483647 and v["kv_bytes"] == 2147483647 * d["kv_bytes_per_token"]
+    cache = lambda *more: json.loads(mlxcel_ok("inspect", "-m", MODEL, "--parallel", 4, *more, "--json"))["context"]
+    assert cache() == 4 * 512 and cache("-c", 1000) == 1000  # as serve counts
     assert "fits        yes" in mlxcel_ok("inspect", "-m", MODEL)
 
 
