@@ -18,10 +18,10 @@
 static const char slash_help[] =
     "  /clear         forget the conversation\n"
     "  /system TEXT   set the system message; without TEXT: none\n"
-    "  /bye           leave, as the end of input (Ctrl-D) does\n"
+    "  /bye           leave, as /exit, /quit and the end of input (Ctrl-D) do\n"
     "  /?             this help\n"
     "A line that ends in \\ goes on in the next one; \"\"\" begins and ends a block of lines.\n"
-    "Ctrl-C stops the answer.\n";
+    "Ctrl-C stops the answer, or drops what is typed.\n";
 
 /* $XDG_STATE_HOME/mlxcel/history, by default below ~/.local/state; false when there is no place for it. */
 static bool history_path(char path[PATH_MAX])
@@ -65,13 +65,13 @@ static bool is_command(const char *text, const char *name, const char **rest)
 static int slash_command(struct repl *r, const char *text, struct error *e)
 {
     const char *rest;
-    if (is_command(text, "/bye", &rest))
+    if (is_command(text, "/bye", &rest) || is_command(text, "/exit", &rest) || is_command(text, "/quit", &rest))
         r->left = true;
     else if (is_command(text, "/clear", &rest))
         conversation_clear(&r->conversation);
     else if (is_command(text, "/system", &rest))
         return conversation_system(&r->conversation, rest, e);
-    else if (is_command(text, "/?", &rest))
+    else if (is_command(text, "/?", &rest) || is_command(text, "/help", &rest))
         fputs(slash_help, stderr);
     else
         err_note("unknown command %s; /? lists them", text);
@@ -112,7 +112,7 @@ static int converse(struct repl *r, struct error *e)
 {
     struct buf text;
     enum turn  what = TURN_TEXT;
-    bool       stopped = false; /* the last thing was Ctrl-C at the prompt: another one leaves */
+    bool       stopped = false; /* the last thing was Ctrl-C at an empty prompt: another one leaves */
     int        rc = 0;
     buf_init(&text, TURN_MAX);
     if (turns_interactive(r->turns))
@@ -123,7 +123,12 @@ static int converse(struct repl *r, struct error *e)
             fputs("\n", stderr);
             if (stopped)
                 rc = error_set(e, ERR_CANCELLED, NULL, "interrupted");
+            else if (turns_interactive(r->turns))
+                err_note("press Ctrl-C again, or Ctrl-D, to leave");
             stopped = true;
+        } else if (!rc && what == TURN_DROPPED) {
+            fputs("\n", stderr);
+            stopped = false;
         } else if (!rc && what == TURN_TEXT) {
             stopped = false;
             rc = take_turn(r, &text, e);

@@ -106,6 +106,13 @@ static int edit_line(struct turns *t, struct str *line, bool *end, struct error 
     return 0;
 }
 
+/* Whether the line that a Ctrl-C ended has text. */
+static bool was_typed(struct turns *t)
+{
+    const LineInfo *line = t->interactive ? el_line(t->edit) : NULL;
+    return line && line->lastchar > line->buffer;
+}
+
 /* The next line without its newline. *what: TURN_TEXT when there is one. */
 static int read_line(struct turns *t, struct str *line, enum turn *what, struct error *e)
 {
@@ -114,7 +121,7 @@ static int read_line(struct turns *t, struct str *line, enum turn *what, struct 
     if (!t->interactive)
         *line = buf_str(&t->line);
     if (interrupt_take())
-        *what = TURN_INTERRUPTED;
+        *what = t->more || was_typed(t) ? TURN_DROPPED : TURN_INTERRUPTED;
     else if (rc)
         return rc;
     else
@@ -188,7 +195,7 @@ int turns_next(struct turns *t, struct buf *text, enum turn *what, struct error 
     while (more) {
         t->more = !first;
         rc = read_line(t, &line, what, e);
-        if (rc || *what == TURN_INTERRUPTED)
+        if (rc || *what == TURN_INTERRUPTED || *what == TURN_DROPPED)
             return rc;
         if (*what == TURN_END) {
             *what = first ? TURN_END : TURN_TEXT;

@@ -9,7 +9,12 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-enum turn { TURN_TEXT, TURN_END, TURN_INTERRUPTED };
+enum turn {
+    TURN_TEXT,
+    TURN_END,
+    TURN_INTERRUPTED, /* Ctrl-C with nothing typed */
+    TURN_DROPPED      /* Ctrl-C with something typed, which is gone */
+};
 
 struct turns;
 

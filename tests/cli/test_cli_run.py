@@ -33,8 +33,9 @@ def test_turns_from_a_pipe(model):
     assert err == "" and two.startswith(one) and len(two) > len(one)
     again, _ = chat(model, "hello\n/clear\nhello\n")
     assert again == one + one
-    left, _ = chat(model, "hello\n/bye\nhello\n")
-    assert left == one
+    for word in ("/bye", "/exit", "/quit"):
+        left, _ = chat(model, f"hello\n{word}\nhello\n")
+        assert left == one
 
 
 def test_several_lines_in_a_turn(model):
@@ -51,6 +52,7 @@ def test_system_message(model):
 
 
 def test_slash_commands(model):
+    assert chat(model, "/help\n") == chat(model, "/?\n")
     out, err = chat(model, "/?\n/zork\n")
     assert out == "" and "/system TEXT" in err and "unknown command /zork" in err
 
@@ -151,10 +153,17 @@ def test_interrupts_on_a_terminal(model):
     t.type("half a line")
     t.expect("half a line")
     t.type("\x03")
+    assert "Ctrl-C again" not in t.expect(">>> ")  # it only dropped the text
+    t.type("\x03")
+    t.expect("press Ctrl-C again, or Ctrl-D, to leave")
     t.expect(">>> ")
     t.type("/?\n")
     t.expect("/system TEXT")
     t.expect(">>> ")
+    t.type('"""\n')
+    t.expect(r"\.\.\. ")
+    t.type("\x03")
+    assert "Ctrl-C again" not in t.expect(">>> ")
     t.type("\x03")
     t.expect(">>> ")
     t.type("\x03")
