@@ -320,9 +320,11 @@ static int check_required(const struct parse *p, struct error *e)
 {
     for (size_t i = 0; i < p->view->n; i++) {
         const struct opt *o = &p->view->v[i];
-        if ((o->commands & p->view->command) && o->fallback == OPT_REQUIRED && !p->given[i])
-            return error_set(e, ERR_USAGE, NULL, "%s needs " STR_FMT " %s", p->view->name, STR_ARG(main_name(o)),
-                             o->meta);
+        char              name[ERROR_PARAM_MAX];
+        if (!(o->commands & p->view->command) || o->fallback != OPT_REQUIRED || p->given[i])
+            continue;
+        snprintf(name, sizeof name, STR_FMT, STR_ARG(main_name(o)));
+        return error_set(e, ERR_USAGE, name, "%s needs %s %s", p->view->name, name, o->meta);
     }
     return 0;
 }

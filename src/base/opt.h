@@ -61,8 +61,8 @@ struct opt_view {
 /* Parses argv[0..argc): options into *values (all members set, defaults included), the rest into *rest in order.
  * env(name) returns a variable's text or NULL; env itself may be NULL. Lists live in the arena; texts are argv's or
  * env's. ERR_USAGE for an unknown option (naming the nearest one), a missing, malformed or unaccepted value (naming the
- * option, what was given and what is accepted) and a missing required option; the sentence says nothing of where help
- * is. */
+ * option, what was given and what is accepted) and a missing required option, which is the error's param; the sentence
+ * says nothing of where help is. */
 int opt_parse(const struct opt_view *view, int argc, char *const *argv, const char *(*env)(const char *name),
               void *values, struct opt_list *rest, struct arena *a, struct error *e);
 

@@ -18,5 +18,7 @@ int cmd_convert(const struct options *o, struct error *e)
     interrupt_hold(true); /* the directory appears whole or not at all, and no half of it stays behind */
     rc = convert_gguf(o->args.v[0], o->out, o->force, &log, e);
     interrupt_hold(false);
+    if (!rc)
+        err_note("made the model directory %s", o->out);
     return rc;
 }

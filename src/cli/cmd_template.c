@@ -82,7 +82,7 @@ static int check(const struct options *o, struct error *e)
     if (o->chat_template && o->chat_template_file)
         return error_set(e, ERR_USAGE, NULL, "--chat-template and --chat-template-file exclude each other");
     if (!o->input == !o->jsonl)
-        return error_set(e, ERR_USAGE, NULL, "template needs --input FILE or --jsonl, one of them");
+        return error_set(e, ERR_USAGE, NULL, "template needs --input FILE (- for stdin) or --jsonl, one of them");
     return 0;
 }
 

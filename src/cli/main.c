@@ -57,8 +57,9 @@ static const struct command *find_command(int *argc, char ***argv, struct error 
     const char           *name = *argc > 1 ? (*argv)[1] : NULL;
     int                   skip = 2;
     if (*argc > 0 && ends_with((*argv)[0], SERVER_SUFFIX)) {
-        name = "serve";
-        skip = 1;
+        bool version = name && (strcmp(name, "-V") == 0 || strcmp(name, "--version") == 0);
+        name = version ? "version" : "serve";
+        skip = version ? 2 : 1;
     } else if (!name) {
         error_set(e, ERR_USAGE, NULL, "no command given");
         return NULL;
@@ -80,12 +81,17 @@ static int run(const struct command *c, int argc, char **argv, struct arena *a, 
     struct options  o = {.arena = a};
     struct opt_view view = options_view(c);
     int             rc = opt_parse(&view, argc, argv, lookup, &o, &o.args, a, e);
+    bool            stdin_text = c == &commands[CMD_tokenize] || c == &commands[CMD_detokenize];
+    /* A required option is missing: its value may have been given without its name. */
+    if (rc == ERR_USAGE && e->param[0] && o.args.n > c->max_args)
+        return error_set(e, rc, NULL, "%s needs %s; did you mean %s %s?", c->name, e->param, e->param, o.args.v[0]);
     if (rc)
         return rc;
     if (o.help)
         return help_print(c, e);
     if (o.args.n > c->max_args)
-        return error_set(e, ERR_USAGE, NULL, "unexpected argument %s", o.args.v[c->max_args]);
+        return error_set(e, ERR_USAGE, NULL, "unexpected argument %s%s", o.args.v[c->max_args],
+                         stdin_text ? "; the input is read from stdin" : "");
     return c->run(&o, e);
 }
 

@@ -65,7 +65,10 @@ def test_wrong_options():
     assert usage("generate", "--temprature", "1") == "unknown option --temprature; did you mean --temperature?"
     assert usage("generate", "-m") == "-m needs a value: DIR"
     assert usage("generate") == "generate needs --model DIR"
+    assert usage("generate", "x") == "generate needs --model; did you mean --model x?"
     assert usage("generate", "-m", "x", "extra") == "unexpected argument extra"
+    assert usage("tokenize", "-m", "x", "extra") == "unexpected argument extra; the input is read from stdin"
+    assert "--input FILE (- for stdin)" in usage("template", "--chat-template", "chatml")
     assert usage("generate", "-m", "x", "--temp", "hot") == '--temp takes a number from 0 to 100, not "hot"'
     assert usage("generate", "-m", "x", "--temp=-1") == '--temp takes a number from 0 to 100, not "-1"'
     assert usage("generate", "-m", "x", "--top-p", "1.5") == '--top-p takes a number from 0 to 1, not "1.5"'
@@ -95,6 +98,8 @@ def test_called_as_the_server(tmp_path):
     (tmp_path / "mlxcel-server").symlink_to(shutil.which(PROGRAM))
     r = subprocess.run([tmp_path / "mlxcel-server", "--help"], capture_output=True, text=True)
     assert r.returncode == 0 and r.stdout == mlxcel_ok("serve", "--help")
+    r = subprocess.run([tmp_path / "mlxcel-server", "--version"], capture_output=True, text=True)
+    assert r.returncode == 0 and r.stdout == mlxcel_ok("version")
     r = subprocess.run([tmp_path / "mlxcel-server", "--prot", "1"], capture_output=True, text=True)
     assert r.returncode == 2
     assert r.stderr == "mlxcel: error: unknown option --prot; did you mean --port? see mlxcel serve --help\n"
