@@ -76,7 +76,8 @@ int reply_params(const struct options *o, struct mlxcel_params *p, struct error 
     mlxcel_params_greedy(p);
     p->temperature = (float)o->temp;
     p->top_k = (int)o->top_k;
-    p->top_p = o->top_p > 0 ? (float)o->top_p : 1e-6f; /* 0: the most likely token alone; in mlxcel_params it is "off" */
+    p->top_p =
+        o->top_p > 0 ? (float)o->top_p : 1e-6f; /* 0: the most likely token alone; in mlxcel_params it is "off" */
     p->min_p = (float)o->min_p;
     p->repetition_penalty = (float)o->repeat_penalty;
     p->presence_penalty = (float)o->presence_penalty;

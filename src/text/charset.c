@@ -96,15 +96,20 @@ void charset_intersect(struct charset *s, const struct charset *with)
     *s = out;
 }
 
-bool charset_has(const struct charset *s, uint32_t cp)
+bool char_ranges_have(const struct char_range *v, size_t n, uint32_t cp)
 {
-    size_t lo = 0, hi = s->n;
+    size_t lo = 0, hi = n;
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
-        if (s->v[mid].hi < cp)
+        if (v[mid].hi < cp)
             lo = mid + 1;
         else
             hi = mid;
     }
-    return lo < s->n && s->v[lo].lo <= cp;
+    return lo < n && v[lo].lo <= cp;
+}
+
+bool charset_has(const struct charset *s, uint32_t cp)
+{
+    return char_ranges_have(s->v, s->n, cp);
 }

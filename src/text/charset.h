@@ -15,6 +15,9 @@ struct char_range {
     uint32_t lo, hi; /* inclusive */
 };
 
+/* Of n ranges in ascending order. */
+bool char_ranges_have(const struct char_range *v, size_t n, uint32_t cp);
+
 /* Zero-initialised is empty. */
 struct charset {
     struct char_range *v;

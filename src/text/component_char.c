@@ -52,18 +52,9 @@ const struct char_range *component_ranges(enum component_set set, size_t *n)
 
 bool component_has(enum component_set set, uint32_t cp)
 {
-    size_t                   lo = 0, hi;
-    const struct char_range *v = component_ranges(set, &hi);
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (v[mid].hi < cp)
-            lo = mid + 1;
-        else if (v[mid].lo > cp)
-            hi = mid;
-        else
-            return true;
-    }
-    return false;
+    size_t                   n;
+    const struct char_range *v = component_ranges(set, &n);
+    return char_ranges_have(v, n, cp);
 }
 
 bool component_word(uint32_t cp)

@@ -175,15 +175,7 @@ static const struct char_range newer[] = {
 
 static bool is_newer(uint32_t cp)
 {
-    size_t lo = 0, hi = ARRAY_LEN(newer);
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (newer[mid].hi < cp)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < ARRAY_LEN(newer) && newer[lo].lo <= cp;
+    return char_ranges_have(newer, ARRAY_LEN(newer), cp);
 }
 
 static int map(struct str text, enum kind kind, struct buf *out, struct error *e)
