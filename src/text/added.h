@@ -11,6 +11,7 @@
 #include "text/vocab.h"
 
 #define ADDED_TEXT_MAX 1024 /* bytes; bounds the work at each place of a text */
+#define ADDED_SPELLING_MAX (4 * ADDED_TEXT_MAX) /* of what a normalizer makes of one, on its way too */
 
 struct added_token {
     struct str content;        /* as in the file */

@@ -143,8 +143,8 @@ static int encode_valid(struct encoder *n, struct str text)
 {
     bool frame = n->flags & TOKENIZE_ADD_SPECIAL;
     int  status = frame ? encode_frame(n, &n->t->postproc.before) : 0;
-    normalizer_scratch_init(&n->normal);
-    pretok_scratch_init(&n->pretok);
+    normalizer_scratch_init(&n->normal, text.n);
+    pretok_scratch_init(&n->pretok, text.n);
     model_scratch_init(&n->model);
     regex_run_init(&n->find.regex, text.n);
     if (!status)
@@ -158,19 +158,24 @@ static int encode_valid(struct encoder *n, struct str text)
     return status;
 }
 
+static int too_long(struct error *e)
+{
+    return error_set(e, ERR_LIMIT, NULL, "a text of more than 2 GiB cannot be tokenized");
+}
+
 static int encode(struct encoder *n, struct str text)
 {
     size_t     before = n->out->n;
     struct buf valid;
     int        status = 0;
     if (text.n > TEXT_MAX)
-        return error_set(n->e, ERR_LIMIT, NULL, "a text of more than 2 GiB cannot be tokenized");
-    buf_init(&valid, 3 * TEXT_MAX);
+        return too_long(n->e);
+    buf_init(&valid, TEXT_MAX);
     if (utf8_valid_prefix(text.p, text.n) != text.n) {
         put_valid(text, &valid);
         text = buf_str(&valid);
         if (valid.failed)
-            status = error_nomem(n->e, "a long text");
+            status = valid.full ? too_long(n->e) : error_nomem(n->e, "a long text");
     }
     if (!status)
         status = encode_valid(n, text);

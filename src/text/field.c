@@ -106,6 +106,9 @@ int field_text(struct component *c, const json_t *o, const char *key, struct str
         return status;
     if (!v.p)
         return error_set(c->e, ERR_FORMAT, c->role, "%s: \"%s\" is missing", c->role, key);
+    if (v.n > COMPONENT_TEXT_MAX)
+        return error_set(c->e, ERR_LIMIT, c->role, "%s: \"%s\" is longer than %d bytes", c->role, key,
+                         COMPONENT_TEXT_MAX);
     const char *copy = arena_strdup(c->arena, v.p, v.n);
     if (!copy)
         return error_nomem(c->e, "a tokenizer");

@@ -13,6 +13,7 @@ struct json_t; /* of jansson, whose header cannot stand beside base/json.h */
 
 #define COMPONENT_DEPTH_MAX 8 /* Sequences in Sequences */
 #define COMPONENT_STEPS_MAX 64
+#define COMPONENT_TEXT_MAX 4096 /* bytes of a text that a component puts or looks for */
 
 /* What loading a component needs. Texts that stay are copied to the arena. */
 struct component {
@@ -35,7 +36,7 @@ int field_bool(struct component *c, const struct json_t *o, const char *key, boo
 int field_int(struct component *c, const struct json_t *o, const char *key, int64_t *out);
 /* A view of the document. */
 int field_str(struct component *c, const struct json_t *o, const char *key, struct str *out);
-/* A copy in the arena; p is never NULL afterwards. The field must be there. */
+/* A copy in the arena; p is never NULL afterwards. The field must be there. ERR_LIMIT beyond COMPONENT_TEXT_MAX. */
 int field_text(struct component *c, const struct json_t *o, const char *key, struct str *out);
 
 #endif

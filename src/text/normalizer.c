@@ -19,6 +19,7 @@
 #include "text/charset.h"
 #include "text/charsmap.h"
 #include "text/charwise.h"
+#include "text/growth.h"
 #include "text/unicode.h"
 
 enum kind {
@@ -147,8 +148,9 @@ void normalizer_deinit(struct normalizer *z)
 
 /* --- running ---------------------------------------------------------------------------------------------------- */
 
-void normalizer_scratch_init(struct normalizer_scratch *s)
+void normalizer_scratch_init(struct normalizer_scratch *s, size_t total)
 {
+    s->left = growth_max(total);
     buf_init(&s->a, SIZE_MAX - 1);
     buf_init(&s->b, SIZE_MAX - 1);
 }
@@ -400,19 +402,23 @@ int normalizer_run(const struct normalizer *z, struct str in, struct normalizer_
                    struct str *out, size_t *head, struct error *e)
 {
     struct buf *to = &s->a;
+    size_t      longest = 0;
     int         status = 0;
+    uint32_t    first;
     *out = in;
-    uint32_t first;
+    s->a.max = s->b.max = s->left;
     *head = (size_t)utf8_decode(in.p, in.n, &first);
     for (size_t i = 0; i < z->n && !status; i++) {
         buf_clear(to);
         status = run_step(&z->v[i], out, to, find, head, e);
         *head = whole_chars(*out, *head);
         if (!status && to->failed)
-            status = error_nomem(e, "normalising text");
+            status = to->full ? growth_passed(e, "normalizer") : error_nomem(e, "normalising text");
+        longest = MAX(longest, to->n);
         if (to->n && out->p == to->p)
             to = to == &s->a ? &s->b : &s->a;
     }
+    s->left -= MIN(s->left, longest);
     return status;
 }
 

@@ -11,6 +11,7 @@
 #include "base/vec.h"
 #include "text/bytelevel.h"
 #include "text/component_char.h"
+#include "text/growth.h"
 
 #define GPT2_PATTERN "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
@@ -247,9 +248,9 @@ void pretok_deinit(struct pretok *p)
 
 /* --- running ---------------------------------------------------------------------------------------------------- */
 
-void pretok_scratch_init(struct pretok_scratch *s)
+void pretok_scratch_init(struct pretok_scratch *s, size_t total)
 {
-    *s = (struct pretok_scratch){0};
+    *s = (struct pretok_scratch){.left = growth_max(total)};
     buf_init(&s->a, SIZE_MAX - 1);
     buf_init(&s->b, SIZE_MAX - 1);
 }
@@ -356,6 +357,8 @@ static int rewrite_piece(const struct pretok_step *s, struct str piece, bool fir
                 buf_putc(out, piece.p[i]);
     } else if (buf_reserve(out, 2 * piece.n))
         out->n += bytelevel_spell(piece.p, piece.n, out->p + out->n);
+    if (out->full)
+        return growth_passed(e, "pre_tokenizer");
     return out->failed ? error_nomem(e, "a long text") : 0;
 }
 
@@ -418,7 +421,9 @@ int pretok_run(const struct pretok *p, struct str text, size_t head, struct pret
                struct error *e)
 {
     struct buf *out = &s->a;
+    size_t      longest = 0;
     int         status;
+    s->a.max = s->b.max = s->left;
     s->now.text = text;
     s->now.n = 0;
     status = text.n ? put_piece(&s->now, 0, text.n, e) : 0;
@@ -428,8 +433,10 @@ int pretok_run(const struct pretok *p, struct str text, size_t head, struct pret
         struct pieces t = s->now;
         s->now = s->next;
         s->next = t;
+        longest = MAX(longest, out->n);
         if (p->v[i].kind != SPLIT)
             out = out == &s->a ? &s->b : &s->a;
     }
+    s->left -= MIN(s->left, longest);
     return status;
 }

@@ -35,13 +35,15 @@ struct pieces {
 struct pretok_scratch {
     struct pieces now, next;
     struct buf    a, b;
+    size_t        left;  /* bytes that runs may still make, each counted where its text is longest */
     struct align *trace; /* NULL, or the alignment of the text, which pretok_run keeps up; a member of the caller's */
 };
-void pretok_scratch_init(struct pretok_scratch *s);
+/* total: bytes of all the text that is encoded; it sets `left`, see growth.h. */
+void pretok_scratch_init(struct pretok_scratch *s, size_t total);
 void pretok_scratch_deinit(struct pretok_scratch *s);
 
 /* Cuts `text` into s->now (no piece is empty); its text is `text` itself or rewritten. head: how many of its first bytes
- * stand for the first character of the whole input. */
+ * stand for the first character of the whole input. ERR_NOMEM, ERR_LIMIT (of patterns, of growth). */
 int pretok_run(const struct pretok *p, struct str text, size_t head, struct pretok_scratch *s, struct finder_run *find,
                struct error *e);
 

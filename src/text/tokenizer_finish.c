@@ -4,37 +4,47 @@
 #include "text/tokenizer_int.h"
 
 /* The text that is looked for: normalized if the token is. */
-static int set_spelling(struct tokenizer *t, struct added_token *a, struct error *e)
+static int set_spelling(struct tokenizer *t, struct added_token *a, struct speller *s, struct error *e)
 {
-    struct normalizer_scratch s;
-    struct finder_run         find = {0};
-    struct str                out;
-    size_t                    head;
-    int                       status;
+    struct str out;
+    size_t     head;
+    int        status;
     a->spelling = a->content;
     if (!a->normalized || !t->normalizer.n)
         return 0;
-    normalizer_scratch_init(&s);
-    regex_run_init(&find.regex, a->content.n);
-    status = normalizer_run(&t->normalizer, a->content, &s, &find, &out, &head, e);
-    if (!status && !str_eq(out, a->content)) {
+    s->scratch.left = ADDED_SPELLING_MAX;
+    status = normalizer_run(&t->normalizer, a->content, &s->scratch, &s->find, &out, &head, e);
+    if (status)
+        return error_prefix(e, "added token '%.*s'", (int)MIN(a->content.n, (size_t)100), a->content.p);
+    if (!str_eq(out, a->content)) {
         a->spelling = (struct str){arena_strdup(&t->arena, out.p, out.n), out.n};
         if (!a->spelling.p)
-            status = error_nomem(e, "a tokenizer");
+            return error_nomem(e, "a tokenizer");
     }
-    regex_run_deinit(&find.regex);
-    normalizer_scratch_deinit(&s);
-    return status;
+    return 0;
 }
 
-int tokenizer_add(struct tokenizer *t, const struct added_token *a, struct error *e)
+void speller_init(struct speller *s, size_t total)
+{
+    *s = (struct speller){0};
+    normalizer_scratch_init(&s->scratch, total);
+    regex_run_init(&s->find.regex, total);
+}
+
+void speller_deinit(struct speller *s)
+{
+    normalizer_scratch_deinit(&s->scratch);
+    regex_run_deinit(&s->find.regex);
+}
+
+int tokenizer_add(struct tokenizer *t, const struct added_token *a, struct speller *s, struct error *e)
 {
     struct added_token mine = *a;
     int                status;
     mine.id = -1;
     if (!a->content.n)
         return 0;
-    if ((status = set_spelling(t, &mine, e)) != 0)
+    if ((status = set_spelling(t, &mine, s, e)) != 0)
         return status;
     return added_put(&t->added, &mine) ? 0 : error_nomem(e, "a tokenizer");
 }

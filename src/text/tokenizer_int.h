@@ -39,9 +39,16 @@ int tokenizer_load_text(struct tokenizer **out, struct str text, const char *pat
 /* Making a tokenizer from whatever file: an empty one; its vocabulary, model, components and the added tokens in any order
  * but with the normalizer before the tokens, then tokenizer_finish. */
 struct tokenizer *tokenizer_new(void); /* NULL when out of memory */
+/* What it takes to normalize the added tokens. total: bytes of all of them, or more; it bounds the time. */
+struct speller {
+    struct normalizer_scratch scratch;
+    struct finder_run         find;
+};
+void speller_init(struct speller *s, size_t total);
+void speller_deinit(struct speller *s);
 /* Adds a token, a copy of *a; content stays (in t->arena), spelling and id are set here. file_id: -1 where no file says
- * one. An empty content is ignored. Errors: ERR_NOMEM, ERR_LIMIT (of the normalizer's patterns). */
-int tokenizer_add(struct tokenizer *t, const struct added_token *a, struct error *e);
+ * one. An empty content is ignored. Errors: ERR_NOMEM, ERR_LIMIT (of the normalizer, of its patterns). */
+int tokenizer_add(struct tokenizer *t, const struct added_token *a, struct speller *s, struct error *e);
 /* Gives the added tokens their ids and makes the parts fit; warns where a token gets another id than its file_id. path
  * is for messages. ERR_NOMEM. */
 int tokenizer_finish(struct tokenizer *t, const char *path, const struct log *log, struct error *e);

@@ -19,34 +19,45 @@ static int check_added(struct loader *l, const struct added_token *a, int64_t id
     return 0;
 }
 
+static int read_one_added(struct loader *l, const json_t *o, struct speller *s)
+{
+    struct component   c = {&l->t->arena, "added_tokens", l->e};
+    struct added_token a = {.id = -1};
+    int64_t            id = -1;
+    int                status;
+    if (field_text(&c, o, "content", &a.content) || field_int(&c, o, "id", &id) ||
+        field_bool(&c, o, "single_word", &a.single_word) || field_bool(&c, o, "lstrip", &a.lstrip) ||
+        field_bool(&c, o, "rstrip", &a.rstrip) || field_bool(&c, o, "special", &a.special))
+        return error_prefix(l->e, "%s", l->path);
+    a.normalized = !a.special;
+    if (field_bool(&c, o, "normalized", &a.normalized))
+        return error_prefix(l->e, "%s", l->path);
+    if (!a.content.n)
+        return 0;
+    a.file_id = (int32_t)id;
+    if ((status = check_added(l, &a, id)) != 0)
+        return status;
+    return tokenizer_add(l->t, &a, s, l->e) ? error_prefix(l->e, "%s", l->path) : 0;
+}
+
 static int read_added(struct loader *l, const json_t *list)
 {
-    struct component c = {&l->t->arena, "added_tokens", l->e};
-    size_t           i;
-    json_t          *o;
-    int              status = 0;
+    struct speller s;
+    size_t         i;
+    json_t        *o;
+    int            status = 0;
     if (!list || json_is_null(list))
         return 0;
     if (!json_is_array(list))
         return loader_malformed(l, "\"added_tokens\" is not a list");
+    speller_init(&s, l->parts[ADDED_TOKENS].n);
     json_array_foreach((json_t *)list, i, o)
     {
-        struct added_token a = {.id = -1};
-        int64_t            id = -1;
-        if (field_text(&c, o, "content", &a.content) || field_int(&c, o, "id", &id) ||
-            field_bool(&c, o, "single_word", &a.single_word) || field_bool(&c, o, "lstrip", &a.lstrip) ||
-            field_bool(&c, o, "rstrip", &a.rstrip) || field_bool(&c, o, "special", &a.special))
-            return error_prefix(l->e, "%s", l->path);
-        a.normalized = !a.special;
-        if (field_bool(&c, o, "normalized", &a.normalized))
-            return error_prefix(l->e, "%s", l->path);
-        if (!a.content.n)
-            continue;
-        a.file_id = (int32_t)id;
-        if ((status = check_added(l, &a, id)) != 0 || (status = tokenizer_add(l->t, &a, l->e)) != 0)
-            return status;
+        if ((status = read_one_added(l, o, &s)) != 0)
+            break;
     }
-    return 0;
+    speller_deinit(&s);
+    return status;
 }
 
 /* --- components ------------------------------------------------------------------------------------------------- */

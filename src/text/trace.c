@@ -22,8 +22,10 @@ void tracer_init(struct tracer *r, const struct tokenizer *t, size_t n, struct t
     *r = (struct tracer){.t = t, .out = out};
     regex_run_init(&r->find.regex, n);
     regex_run_init(&r->small_find.regex, n);
-    normalizer_scratch_init(&r->scratch);
-    normalizer_scratch_init(&r->small);
+    /* Here each step of the normalizer is a run. */
+    size_t total = n * MAX(t->normalizer.n, (size_t)1);
+    normalizer_scratch_init(&r->scratch, total);
+    normalizer_scratch_init(&r->small, total);
     buf_init(&r->now, SIZE_MAX - 1);
 }
 

@@ -270,6 +270,46 @@ static void test_many_added(void **state)
     buf_deinit(&json);
 }
 
+/* Components that blow up a text without end are stopped, at load and at each text. */
+static void test_growth(void **state)
+{
+    (void)state;
+    static const char twice[] =
+        "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aa\"}";
+    static const char spaces[] = "{\"type\":\"Metaspace\",\"replacement\":\"    \",\"split\":false,"
+                                 "\"prepend_scheme\":\"never\"}";
+    struct buf        json;
+    struct error      e;
+    struct ids        ids = {0};
+    buf_init(&json, 1 << 20);
+    for (int pre = 0; pre < 2; pre++) {
+        double start = clock_now();
+        buf_clear(&json);
+        buf_puts(&json, pre ? "{" MODEL ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["
+                            : "{" MODEL ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[");
+        for (int i = 0; i < 40; i++)
+            buf_printf(&json, "%s%s", i ? "," : "", pre ? spaces : twice);
+        buf_puts(&json, "]}}");
+        struct tokenizer *t = load(buf_cstr(&json), &e);
+        assert_non_null(t);
+        assert_int_equal(tokenizer_encode(t, STR("b"), 0, &ids, &e), 0);
+        assert_int_equal(tokenizer_encode(t, STR(" a"), 0, &ids, &e), ERR_LIMIT);
+        assert_non_null(strstr(e.msg, pre ? "pre_tokenizer: what" : "normalizer: what"));
+        tokenizer_free(t);
+        if (!pre) {
+            json.n--;
+            buf_puts(&json, ",\"added_tokens\":[{\"id\":5,\"content\":\"ba\"}]}");
+            refused(ERR_LIMIT, buf_cstr(&json), "added token 'ba': normalizer: what it makes of a text is too long");
+        }
+        assert_true(clock_now() - start < 10);
+    }
+    buf_clear(&json);
+    buf_printf(&json, "{" MODEL ",\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"%5000d\"}}", 1);
+    refused(ERR_LIMIT, buf_cstr(&json), "normalizer: \"prepend\" is longer than 4096 bytes");
+    ids_deinit(&ids);
+    buf_deinit(&json);
+}
+
 static struct tokenizer *with_pattern(const char *pattern)
 {
     char         json[2000];
@@ -348,7 +388,7 @@ int main(void)
         cmocka_unit_test(test_malformed_json), cmocka_unit_test(test_vocabulary),  cmocka_unit_test(test_merges),
         cmocka_unit_test(test_models),         cmocka_unit_test(test_unsupported), cmocka_unit_test(test_components),
         cmocka_unit_test(test_patterns),       cmocka_unit_test(test_accepted),    cmocka_unit_test(test_added_ids),
-        cmocka_unit_test(test_many_added),     cmocka_unit_test(test_time),        cmocka_unit_test(test_directory),
+        cmocka_unit_test(test_many_added),     cmocka_unit_test(test_time), cmocka_unit_test(test_growth),        cmocka_unit_test(test_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
