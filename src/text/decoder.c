@@ -65,6 +65,22 @@ static bool takes_parts(enum decoder_kind kind)
     return kind != DECODE_BYTE_LEVEL && kind != DECODE_BYTE_FALLBACK && kind != DECODE_WORD_PIECE;
 }
 
+static int check_step(struct decoder *d, struct component *c, const struct decoder_step *s)
+{
+    if (s->find.n > DECODER_TEXT_MAX || s->text.n > DECODER_TEXT_MAX)
+        return error_set(c->e, ERR_LIMIT, c->role, "%s: a text in it is longer than %d bytes", c->role,
+                         DECODER_TEXT_MAX);
+    if (s->start > DECODER_STRIP_MAX || s->stop > DECODER_STRIP_MAX)
+        return error_set(c->e, ERR_LIMIT, c->role, "%s: a Strip takes more than %d characters", c->role,
+                         DECODER_STRIP_MAX);
+    if (s->kind == DECODE_REPLACE && s->text.n > s->find.n)
+        d->growth *= (s->text.n + s->find.n - 1) / s->find.n; /* at most 16 * 256 before it is refused */
+    if (d->growth > DECODER_GROWTH_MAX)
+        return error_set(c->e, ERR_LIMIT, c->role, "%s: it can make a text more than %d times as long", c->role,
+                         DECODER_GROWTH_MAX);
+    return 0;
+}
+
 static int load_step(struct component *c, const char *type, const json_t *o, void *ctx)
 {
     static const struct {
@@ -99,12 +115,14 @@ static int load_step(struct component *c, const char *type, const json_t *o, voi
         return component_unsupported(c, "Sequence with ByteLevel, ByteFallback or WordPiece after ByteLevel or Fuse");
     d->v[d->n] = (struct decoder_step){.kind = kinds[i].kind, .joined = joined};
     d->n++;
-    return kinds[i].load ? kinds[i].load(c, o, &d->v[d->n - 1]) : 0;
+    int status = kinds[i].load ? kinds[i].load(c, o, &d->v[d->n - 1]) : 0;
+    return status ? status : check_step(d, c, &d->v[d->n - 1]);
 }
 
 int decoder_load(struct decoder *d, struct component *c, const json_t *o)
 {
     d->n = 0;
+    d->growth = 1;
     if (o && !json_is_null(o))
         return component_each(c, o, "decoders", load_step, d);
     d->v[d->n++] = (struct decoder_step){.kind = DECODE_JOIN};

@@ -21,6 +21,11 @@ enum decoder_kind {
     DECODE_BPE         /* `find`, the end of a word, by a space; in the last string by nothing */
 };
 
+/* What a step costs for each token, and how long all steps together make a text, is bounded. */
+#define DECODER_TEXT_MAX 256     /* bytes of `find` and `text` */
+#define DECODER_STRIP_MAX 1024   /* characters at either end */
+#define DECODER_GROWTH_MAX 16    /* times */
+
 struct decoder_step {
     enum decoder_kind kind;
     bool              joined; /* its input is one string that comes in parts */
@@ -32,9 +37,10 @@ struct decoder_step {
 struct decoder {
     struct decoder_step v[DETOK_STEPS_MAX];
     size_t              n;
+    size_t              growth; /* how many times as long the steps so far can make a text */
 };
 
-/* o may be NULL or null. */
+/* o may be NULL or null. ERR_NOMEM, ERR_FORMAT, ERR_UNSUPPORTED, ERR_LIMIT. */
 int decoder_load(struct decoder *d, struct component *c, const struct json_t *o);
 
 #endif

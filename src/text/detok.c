@@ -141,14 +141,15 @@ static void replace_part(struct detok *d, size_t i, struct str s, struct buf *ou
     struct str                 find = find_of(step), with = with_of(step, true);
     const char                *hit;
     buf_put(held, s.p, s.n);
-    while (held->n && (hit = memmem(held->p, held->n, find.p, find.n)) != NULL) {
-        step_push(d, i + 1, (struct str){held->p, (size_t)(hit - held->p)}, out);
+    s = buf_str(held);
+    while (s.n && (hit = memmem(s.p, s.n, find.p, find.n)) != NULL) {
+        step_push(d, i + 1, (struct str){s.p, (size_t)(hit - s.p)}, out);
         step_push(d, i + 1, with, out);
-        drop(held, (size_t)(hit - held->p) + find.n);
+        s = (struct str){hit + find.n, s.n - (size_t)(hit - s.p) - find.n};
     }
-    size_t pass = held->n - unfinished(buf_str(held), find);
-    step_push(d, i + 1, (struct str){buf_cstr(held), pass}, out);
-    drop(held, pass);
+    size_t keep = unfinished(s, find);
+    step_push(d, i + 1, (struct str){s.p, s.n - keep}, out);
+    drop(held, held->n - keep);
 }
 
 /* A string that waited for the next one has come to be the last, or has not. */

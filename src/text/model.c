@@ -41,11 +41,16 @@ static void init_wordpiece(struct model *m, const struct vocab *vocab)
     wordpiece_init(&m->wordpiece, vocab);
 }
 
+static void deinit_wordpiece(struct model *m)
+{
+    wordpiece_deinit(&m->wordpiece);
+}
+
 static int encode_wordpiece(const struct model *m, struct str piece, bool bytes, struct model_scratch *s,
                             struct ids *out, struct error *e)
 {
-    (void)bytes;
-    return wordpiece_encode(&m->wordpiece, piece, &s->word, out, e);
+    (void)bytes, (void)s;
+    return wordpiece_encode(&m->wordpiece, piece, out, e);
 }
 
 static void init_wordlevel(struct model *m, const struct vocab *vocab)
@@ -62,7 +67,7 @@ static int encode_wordlevel(const struct model *m, struct str piece, bool bytes,
 
 const struct model_kind model_kind_bpe = {"BPE", init_bpe, deinit_bpe, encode_bpe};
 const struct model_kind model_kind_unigram = {"Unigram", init_unigram, deinit_unigram, encode_unigram};
-const struct model_kind model_kind_wordpiece = {"WordPiece", init_wordpiece, NULL, encode_wordpiece};
+const struct model_kind model_kind_wordpiece = {"WordPiece", init_wordpiece, deinit_wordpiece, encode_wordpiece};
 const struct model_kind model_kind_wordlevel = {"WordLevel", init_wordlevel, NULL, encode_wordlevel};
 
 const struct model_kind *model_kind_of(struct str name)
@@ -97,12 +102,10 @@ bool model_reads_bytes(const struct model *m)
 void model_scratch_init(struct model_scratch *s)
 {
     *s = (struct model_scratch){0};
-    buf_init(&s->word, SIZE_MAX - 1);
 }
 
 void model_scratch_deinit(struct model_scratch *s)
 {
     bpe_scratch_deinit(&s->bpe);
     unigram_scratch_deinit(&s->unigram);
-    buf_deinit(&s->word);
 }

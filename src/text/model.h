@@ -15,7 +15,6 @@
 struct model_scratch {
     struct bpe_scratch     bpe;
     struct unigram_scratch unigram;
-    struct buf             word;
 };
 void model_scratch_init(struct model_scratch *s);
 void model_scratch_deinit(struct model_scratch *s);

@@ -178,7 +178,7 @@ static int make_unigram(struct loader *l, const struct fields *f)
                          l->path, (long long)f->unk_id, m->n);
     m->unk_id = (int32_t)f->unk_id;
     m->byte_fallback = f->byte_fallback;
-    return unigram_index(m) ? 0 : loader_nomem(l);
+    return unigram_index(m, l->e) ? error_prefix(l->e, "%s: model", l->path) : 0;
 }
 
 static int make_wordpiece(struct loader *l, const struct fields *f)
@@ -192,7 +192,7 @@ static int make_wordpiece(struct loader *l, const struct fields *f)
     m->unk_id = unk_of(l, f);
     m->prefix = f->prefix;
     m->max_chars = (size_t)f->max_chars;
-    return 0;
+    return wordpiece_index(m, l->e) ? error_prefix(l->e, "%s: model", l->path) : 0;
 }
 
 static int make_wordlevel(struct loader *l, const struct fields *f)

@@ -15,14 +15,6 @@
 #define UNKNOWN_PENALTY 10.0 /* an unknown character's score is this much below the least */
 #define NOWHERE UINT32_MAX
 
-/* A beginning of pieces. Its children stand side by side in the order of their bytes. */
-struct unigram_node {
-    uint32_t first; /* of its children */
-    int32_t  piece; /* that ends here, -1: none */
-    uint16_t n;     /* children */
-    uint8_t  byte;  /* that leads here */
-};
-
 /* The best way to the end of some bytes: its last piece. */
 struct unigram_best {
     double   score;
@@ -43,7 +35,7 @@ void unigram_init(struct unigram *m, const struct vocab *vocab)
 void unigram_deinit(struct unigram *m)
 {
     free(m->scores);
-    free(m->nodes);
+    trie_deinit(&m->pieces);
     *m = (struct unigram){0};
 }
 
@@ -64,114 +56,14 @@ bool unigram_add(struct unigram *m, double score)
     return true;
 }
 
-/* --- the tree --------------------------------------------------------------------------------------------------- */
-
-struct key {
-    struct str text;
-    int32_t    id;
-};
-
-/* By text, equal ones by id. */
-static int by_text(const void *x, const void *y)
+int unigram_index(struct unigram *m, struct error *e)
 {
-    const struct key *a = x, *b = y;
-    int               c = memcmp(a->text.p, b->text.p, MIN(a->text.n, b->text.n));
-    if (!c)
-        c = (a->text.n > b->text.n) - (a->text.n < b->text.n);
-    return c ? c : (a->id > b->id) - (a->id < b->id);
-}
-
-/* Keys [lo, hi) begin alike, with the bytes that lead to a node. */
-struct range {
-    uint32_t lo, hi;
-};
-
-struct tree {
-    struct unigram *m;
-    struct key     *keys;
-    struct range   *ranges; /* by node */
-    size_t          ranges_cap;
-};
-
-static bool add_node(struct tree *t, uint8_t byte, uint32_t lo, uint32_t hi)
-{
-    struct unigram      *m = t->m;
-    struct unigram_node *v = vec_room(m->nodes, m->n_nodes, &m->nodes_cap, sizeof *v);
-    if (v)
-        m->nodes = v;
-    struct range *r = vec_room(t->ranges, m->n_nodes, &t->ranges_cap, sizeof *r);
-    if (r)
-        t->ranges = r;
-    if (!v || !r)
-        return false;
-    m->nodes[m->n_nodes] = (struct unigram_node){.byte = byte, .piece = -1};
-    t->ranges[m->n_nodes++] = (struct range){lo, hi};
-    return true;
-}
-
-/* Gives node `at`, `depth` bytes below the root, its piece and its children. Of equal pieces the last one counts. */
-static bool spread(struct tree *t, size_t at, size_t depth)
-{
-    struct range r = t->ranges[at];
-    for (; r.lo < r.hi && t->keys[r.lo].text.n == depth; r.lo++)
-        t->m->nodes[at].piece = t->keys[r.lo].id;
-    t->m->nodes[at].first = (uint32_t)t->m->n_nodes;
-    for (uint32_t end; r.lo < r.hi; r.lo = end) {
-        char byte = t->keys[r.lo].text.p[depth];
-        for (end = r.lo + 1; end < r.hi && t->keys[end].text.p[depth] == byte;)
-            end++;
-        if (!add_node(t, (uint8_t)byte, r.lo, end))
-            return false;
-        t->m->nodes[at].n++;
-    }
-    return true;
-}
-
-/* Level by level, so that the children of a node stand side by side. */
-static bool grow_tree(struct tree *t)
-{
-    struct unigram *m = t->m;
-    bool            ok = add_node(t, 0, 0, (uint32_t)m->n);
-    for (size_t at = 0, depth = 0; ok && at < m->n_nodes; depth++)
-        for (size_t level_end = m->n_nodes; ok && at < level_end; at++)
-            ok = spread(t, at, depth);
-    return ok;
-}
-
-bool unigram_index(struct unigram *m)
-{
-    struct tree t = {.m = m, .keys = malloc((m->n + 1) * sizeof *t.keys)};
-    double      least = INFINITY;
-    if (!t.keys)
-        return false;
-    for (size_t i = 0; i < m->n; i++) {
-        t.keys[i] = (struct key){vocab_text(m->vocab, (int64_t)i), (int32_t)i};
+    double least = INFINITY;
+    for (size_t i = 0; i < m->n; i++)
         least = MIN(least, m->scores[i]);
-    }
     m->unk_score = least - UNKNOWN_PENALTY;
     hex_token_ids(m->vocab, m->hex_id);
-    qsort(t.keys, m->n, sizeof *t.keys, by_text);
-    bool ok = grow_tree(&t);
-    free(t.keys);
-    free(t.ranges);
-    return ok;
-}
-
-/* The child of a node for a byte; 0, the root, if there is none. */
-static inline uint32_t child(const struct unigram_node *v, uint32_t node, uint8_t byte)
-{
-    uint32_t lo = v[node].first, hi = lo + v[node].n;
-    while (hi - lo > 4) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (v[mid].byte <= byte)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    for (; lo < hi; lo++)
-        if (v[lo].byte == byte)
-            return lo;
-    return 0;
+    return trie_index(&m->pieces, m->vocab, e);
 }
 
 /* --- the search ------------------------------------------------------------------------------------------------- */
@@ -195,8 +87,8 @@ static int search(const struct unigram *m, struct str piece, struct unigram_best
         double   so_far = best[start].score;
         bool     single = false;
         len = (size_t)utf8_decode(piece.p + start, piece.n - start, &cp);
-        for (size_t end = start; end < piece.n && (node = child(m->nodes, node, (uint8_t)piece.p[end])) != 0;) {
-            int32_t id = m->nodes[node].piece;
+        for (size_t end = start; end < piece.n && (node = trie_child(&m->pieces, node, (uint8_t)piece.p[end])) != 0;) {
+            int32_t id = m->pieces.v[node].id;
             end++;
             if (id < 0)
                 continue;

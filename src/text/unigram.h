@@ -6,15 +6,14 @@
 #define MLXCEL_TEXT_UNIGRAM_H
 
 #include "text/tokenizer.h"
+#include "text/trie.h"
 #include "text/vocab.h"
 
-struct unigram_node;
 struct unigram {
     const struct vocab  *vocab;
     double              *scores; /* [n] by id */
     size_t               n, cap;
-    struct unigram_node *nodes; /* [n_nodes] the pieces as a tree of bytes; the first is the root */
-    size_t               n_nodes, nodes_cap;
+    struct trie          pieces;
     double               unk_score;
     int32_t              unk_id;        /* -1: unknown characters are an error */
     bool                 byte_fallback; /* unknown characters become tokens "<0xHH>" if all of these exist */
@@ -26,8 +25,9 @@ void unigram_deinit(struct unigram *m);
 /* The score of the next id, from 0 on: one for each id of the vocabulary, which has no gaps. False when out of memory.
  */
 bool unigram_add(struct unigram *m, double score);
-/* Makes the model ready; the vocabulary is complete and indexed, unk_id below its size. False when out of memory. */
-bool unigram_index(struct unigram *m);
+/* Makes the model ready; the vocabulary is complete and indexed, unk_id below its size. ERR_NOMEM, ERR_LIMIT (see
+ * trie.h). */
+int unigram_index(struct unigram *m, struct error *e);
 
 /* One thread's memory; zero-initialised is empty. */
 struct unigram_scratch {
@@ -38,7 +38,8 @@ struct unigram_scratch {
 };
 void unigram_scratch_deinit(struct unigram_scratch *s);
 
-/* Appends the ids of one piece of valid UTF-8. ERR_NOMEM, ERR_INVALID (an unknown character, no unk_id). */
+/* Appends the ids of one piece of valid UTF-8. ERR_NOMEM, ERR_LIMIT (a piece of 4 GiB), ERR_INVALID (an unknown
+ * character, no unk_id). */
 int unigram_encode(const struct unigram *m, struct str piece, struct unigram_scratch *s, struct ids *out,
                    struct error *e);
 

@@ -1,4 +1,4 @@
-/* See wordpiece.h. A token cannot be longer than the longest of the vocabulary, which bounds the work on long words. */
+/* See wordpiece.h. Each token is one walk down the tree of them, so that long words take no longer than many short ones. */
 #include "text/wordpiece.h"
 
 #include "base/num.h"
@@ -9,6 +9,21 @@ void wordpiece_init(struct wordpiece *m, const struct vocab *vocab)
     *m = (struct wordpiece){.vocab = vocab, .prefix = STR("##"), .max_chars = 100, .unk_id = -1};
 }
 
+void wordpiece_deinit(struct wordpiece *m)
+{
+    trie_deinit(&m->tokens);
+}
+
+int wordpiece_index(struct wordpiece *m, struct error *e)
+{
+    int status = trie_index(&m->tokens, m->vocab, e);
+    m->inside = 0;
+    for (size_t i = 0; i < m->prefix.n && !status; i++)
+        if ((m->inside = trie_child(&m->tokens, m->inside, (uint8_t)m->prefix.p[i])) == 0)
+            break;
+    return status;
+}
+
 static int unknown(const struct wordpiece *m, struct str piece, struct ids *out, struct error *e)
 {
     if (m->unk_id < 0)
@@ -17,41 +32,29 @@ static int unknown(const struct wordpiece *m, struct str piece, struct ids *out,
     return ids_push(out, m->unk_id) ? 0 : error_nomem(e, "token ids");
 }
 
-/* The longest token that the text has at its beginning, after its first `fixed` bytes, which belong to every token.
- * Sets *id, -1 if there is none; returns its length. */
-static size_t longest(const struct wordpiece *m, struct str text, size_t fixed, int32_t *id)
+/* The longest token that continues from a node of the tree with the beginning of a text. Sets *id, -1 if there is none;
+ * returns how many bytes of the text it has, at least one. */
+static size_t longest(const struct wordpiece *m, uint32_t node, struct str text, int32_t *id)
 {
-    size_t n = text.n;
-    if (n > m->vocab->longest)
-        for (n = m->vocab->longest; n > fixed && ((unsigned char)text.p[n] & 0xc0) == 0x80;)
-            n--;
+    size_t len = 0;
     *id = -1;
-    while (n > fixed && (*id = vocab_find(m->vocab, (struct str){text.p, n})) < 0)
-        for (n--; n > fixed && ((unsigned char)text.p[n] & 0xc0) == 0x80;)
-            n--;
-    return n;
+    for (size_t i = 0; i < text.n && (node = trie_child(&m->tokens, node, (uint8_t)text.p[i])) != 0; i++)
+        if (m->tokens.v[node].id >= 0) {
+            *id = m->tokens.v[node].id;
+            len = i + 1;
+        }
+    return len;
 }
 
-/* The word is copied behind room for the prefix, which is then written over what is done. */
-int wordpiece_encode(const struct wordpiece *m, struct str piece, struct buf *word, struct ids *out, struct error *e)
+int wordpiece_encode(const struct wordpiece *m, struct str piece, struct ids *out, struct error *e)
 {
     size_t before = out->n;
     if (utf8_count(piece.p, piece.n) > m->max_chars)
         return unknown(m, piece, out, e);
-    buf_clear(word);
-    buf_put(word, m->prefix.p, m->prefix.n);
-    buf_put(word, piece.p, piece.n);
-    if (word->failed)
-        return error_nomem(e, "a long text");
-    for (size_t start = 0, fixed, len; start < piece.n; start += len - fixed) {
-        int32_t id;
-        char   *at = word->p + start;
-        fixed = start ? m->prefix.n : 0;
-        if (start)
-            memcpy(at, m->prefix.p, m->prefix.n);
-        else
-            at += m->prefix.n;
-        len = longest(m, (struct str){at, fixed + piece.n - start}, fixed, &id);
+    for (size_t start = 0; start < piece.n;) {
+        int32_t id = -1;
+        if (!start || m->inside || !m->prefix.n)
+            start += longest(m, start ? m->inside : 0, (struct str){piece.p + start, piece.n - start}, &id);
         if (id < 0) {
             out->n = before;
             return unknown(m, piece, out, e);

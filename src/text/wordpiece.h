@@ -5,19 +5,24 @@
 #define MLXCEL_TEXT_WORDPIECE_H
 
 #include "text/tokenizer.h"
+#include "text/trie.h"
 #include "text/vocab.h"
 
 struct wordpiece {
     const struct vocab *vocab;
+    struct trie         tokens;
+    uint32_t            inside; /* the tree's node for the prefix; 0: no token begins with it, or it is empty */
     struct str          prefix;    /* of tokens that continue a word; outlives the model */
     size_t              max_chars; /* longer words are unknown */
     int32_t             unk_id;    /* -1: unknown words are an error */
 };
 
-/* With "##", 100 and no unk_id. There is nothing to free. */
+/* With "##", 100 and no unk_id. */
 void wordpiece_init(struct wordpiece *m, const struct vocab *vocab);
-/* Appends the ids of one piece of valid UTF-8; *word is memory to work in. ERR_NOMEM, ERR_INVALID (an unknown word, no
- * unk_id). */
-int wordpiece_encode(const struct wordpiece *m, struct str piece, struct buf *word, struct ids *out, struct error *e);
+void wordpiece_deinit(struct wordpiece *m);
+/* Makes the model ready; the vocabulary is complete, the prefix set. ERR_NOMEM, ERR_LIMIT (see trie.h). */
+int wordpiece_index(struct wordpiece *m, struct error *e);
+/* Appends the ids of one piece of valid UTF-8. ERR_NOMEM, ERR_INVALID (an unknown word, no unk_id). */
+int wordpiece_encode(const struct wordpiece *m, struct str piece, struct ids *out, struct error *e);
 
 #endif

@@ -310,6 +310,27 @@ static void test_growth(void **state)
     buf_deinit(&json);
 }
 
+/* Decoders that would blow up a text, or cost much at each token. */
+static void test_decoders(void **state)
+{
+    (void)state;
+    static const char step[] = "{\"type\":\"Replace\",\"pattern\":{\"String\":\"%.*s\"},\"content\":\"%.*s\"}";
+    static const char letters[] = "aaaaaaaaaaaaaaaaa";
+    char              json[8000], one[400], two[1000];
+    snprintf(one, sizeof one, step, 1, letters, 4, letters);
+    snprintf(json, sizeof json, "{" MODEL ",\"decoder\":{\"type\":\"Sequence\",\"decoders\":[%s,%s,%s]}}", one, one, one);
+    refused(ERR_LIMIT, json, "decoder: it can make a text more than 16 times as long");
+    snprintf(one, sizeof one, step, 1, letters, 17, letters);
+    snprintf(json, sizeof json, "{" MODEL ",\"decoder\":%s}", one);
+    refused(ERR_LIMIT, json, "more than 16 times");
+    snprintf(two, sizeof two, "%257d", 1);
+    snprintf(json, sizeof json, "{" MODEL ",\"decoder\":{\"type\":\"BPEDecoder\",\"suffix\":\"%s\"}}", two);
+    refused(ERR_LIMIT, json, "decoder: a text in it is longer than 256 bytes");
+    refused(ERR_LIMIT,
+            "{" MODEL ",\"decoder\":{\"type\":\"Strip\",\"content\":\" \",\"start\":0,\"stop\":1025}}",
+            "decoder: a Strip takes more than 1024 characters");
+}
+
 static struct tokenizer *with_pattern(const char *pattern)
 {
     char         json[2000];
@@ -388,7 +409,7 @@ int main(void)
         cmocka_unit_test(test_malformed_json), cmocka_unit_test(test_vocabulary),  cmocka_unit_test(test_merges),
         cmocka_unit_test(test_models),         cmocka_unit_test(test_unsupported), cmocka_unit_test(test_components),
         cmocka_unit_test(test_patterns),       cmocka_unit_test(test_accepted),    cmocka_unit_test(test_added_ids),
-        cmocka_unit_test(test_many_added),     cmocka_unit_test(test_time), cmocka_unit_test(test_growth),        cmocka_unit_test(test_directory),
+        cmocka_unit_test(test_many_added),     cmocka_unit_test(test_time), cmocka_unit_test(test_growth), cmocka_unit_test(test_decoders),        cmocka_unit_test(test_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
