@@ -209,16 +209,20 @@ static bool accepts(const struct added_walk *w, const struct added_token *t, siz
 
 /* Widens a match over the white space that the token swallows, to the left not beyond what was given out. A token that
  * widens to the left gives up what was given out already, which may leave nothing of it. */
-static void widen(const struct added_walk *w, const struct added_token *t, size_t *start, size_t *end)
+static void widen(struct added_walk *w, const struct added_token *t, size_t *start, size_t *end)
 {
     while (t->lstrip && *start > w->done && is_space(w->text, previous(w->text, *start)))
         *start = previous(w->text, *start);
     if (t->lstrip)
         *start = MAX(*start, w->done);
-    while (t->rstrip && is_space(w->text, *end)) {
+    if (!t->rstrip)
+        return;
+    *end = MAX(*end, w->space_end); /* where the last one swallowed up to, all is white space from here on too */
+    while (is_space(w->text, *end)) {
         uint32_t cp;
         *end += (size_t)utf8_decode(w->text.p + *end, w->text.n - *end, &cp);
     }
+    w->space_end = *end;
 }
 
 /* A refused match is skipped whole, and the search goes on at the end of the match itself even where its token swallows

@@ -10,7 +10,7 @@
 #include "text/tokenizer.h"
 #include "text/vocab.h"
 
-#define ADDED_TEXT_MAX 1024 /* bytes; bounds the work at each place of a text */
+#define ADDED_TEXT_MAX 1024                     /* bytes; bounds the work at each place of a text */
 #define ADDED_SPELLING_MAX (4 * ADDED_TEXT_MAX) /* of what a normalizer makes of one, on its way too */
 
 struct added_token {
@@ -85,6 +85,7 @@ struct added_walk {
     bool                       parse_special; /* false: special tokens are plain text */
     size_t                     from;          /* where the search goes on */
     size_t                     done;          /* what has been given out */
+    size_t                     space_end;     /* of the white space that a token swallowed last */
     size_t start; /* of the token given out last, [start, done); may be less than what was done before */
 };
 /* The next part of the text: a non-empty plain *gap (offset and length) with *token NULL, or a *token. False at the

@@ -22,9 +22,9 @@ enum decoder_kind {
 };
 
 /* What a step costs for each token, and how long all steps together make a text, is bounded. */
-#define DECODER_TEXT_MAX 256     /* bytes of `find` and `text` */
-#define DECODER_STRIP_MAX 1024   /* characters at either end */
-#define DECODER_GROWTH_MAX 16    /* times */
+#define DECODER_TEXT_MAX 256   /* bytes of `find` and `text` */
+#define DECODER_STRIP_MAX 1024 /* characters at either end */
+#define DECODER_GROWTH_MAX 16  /* times */
 
 struct decoder_step {
     enum decoder_kind kind;

@@ -58,7 +58,17 @@ void draft_close(struct draft *d)
 
 int draft_nomem(struct draft *d)
 {
+    if (d->arena.full)
+        return error_set(d->e, ERR_LIMIT, NULL, "%s: the texts of its tokens take more than %zu bytes", d->path,
+                         ARENA_MAX);
     return error_nomem(d->e, d->path);
+}
+
+int draft_check(struct draft *d, const struct buf *b, const char *what)
+{
+    if (b->full)
+        return error_set(d->e, ERR_LIMIT, NULL, "%s: %s takes more than %zu bytes", d->path, what, b->max);
+    return b->failed ? draft_nomem(d) : 0;
 }
 
 int draft_setting(const struct draft *d, const char *key)
@@ -241,11 +251,7 @@ int draft_finish(struct draft *d, const struct vocab *vocab, const struct draft_
     if (!status) {
         put_added(d, &n);
         buf_putc(&d->text, '}');
-        if (d->text.full)
-            status = error_set(d->e, ERR_LIMIT, NULL, "%s: the tokenizer it implies takes more than %zu bytes", d->path,
-                               TEXT_MAX);
-        else if (d->text.failed)
-            status = draft_nomem(d);
+        status = draft_check(d, &d->text, "the tokenizer.json that it implies");
     }
     for (int i = 0; i < NAMED_COUNT && !status; i++)
         if (d->named[i].p && !(d->named[i] = draft_copy(d, d->named[i])).p)

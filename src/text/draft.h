@@ -48,7 +48,10 @@ void draft_close(struct draft *d);
 /* Sets d->class_name to the class that AutoTokenizer takes, without "Fast", NULL when that is the generic one. */
 int draft_choose_class(struct draft *d);
 
+/* An allocation failed, also in d->arena: ERR_NOMEM, or ERR_LIMIT where that is full. */
 int draft_nomem(struct draft *d);
+/* 0 if b, which holds `what`, has not failed, else the error: ERR_LIMIT or ERR_NOMEM. */
+int draft_check(struct draft *d, const struct buf *b, const char *what);
 /* A setting of tokenizer_config.json: 0 or 1; -1 when it is missing or null. */
 int draft_setting(const struct draft *d, const char *key);
 /* The same with `otherwise` for -1. */

@@ -21,6 +21,14 @@ int component_malformed(struct component *c, const char *what)
     return error_set(c->e, ERR_FORMAT, c->role, "%s %s", c->role, what);
 }
 
+int component_nomem(struct component *c)
+{
+    if (c->arena->full)
+        return error_set(c->e, ERR_LIMIT, c->role, "%s: the texts of the components take more than %zu bytes", c->role,
+                         c->arena->max);
+    return error_nomem(c->e, "a tokenizer");
+}
+
 struct each {
     const char *key;
     int (*one)(struct component *c, const char *type, const json_t *o, void *ctx);
@@ -111,7 +119,7 @@ int field_text(struct component *c, const json_t *o, const char *key, struct str
                          COMPONENT_TEXT_MAX);
     const char *copy = arena_strdup(c->arena, v.p, v.n);
     if (!copy)
-        return error_nomem(c->e, "a tokenizer");
+        return component_nomem(c);
     *out = (struct str){copy, v.n};
     return 0;
 }

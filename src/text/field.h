@@ -26,6 +26,7 @@ struct component {
 const char *component_type(struct component *c, const struct json_t *o);
 int         component_unsupported(struct component *c, const char *type);
 int         component_malformed(struct component *c, const char *what);
+int component_nomem(struct component *c); /* an allocation failed: ERR_NOMEM, or ERR_LIMIT if c->arena is full */
 /* Calls `one` for the object o, or, if o is a Sequence with the list `key`, for each of its members, in depth. A null
  * is an empty list. At most COMPONENT_STEPS_MAX calls. */
 int component_each(struct component *c, const struct json_t *o, const char *key,

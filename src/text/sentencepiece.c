@@ -179,7 +179,7 @@ static int put_user_defined(struct source *s, size_t count)
              "{\"type\":\"Split\",\"behavior\":\"Isolated\",\"invert\":false,\"pattern\":{\"Regex\":");
     draft_put_text(&s->pre_tokenizer, buf_str(&pattern));
     buf_puts(&s->pre_tokenizer, "}}");
-    int status = pattern.failed ? draft_nomem(s->d) : 0;
+    int status = draft_check(s->d, &pattern, "the pattern for its user-defined pieces");
     buf_deinit(&pattern);
     return status;
 }
@@ -366,8 +366,9 @@ int sentencepiece_draft(struct draft *d, struct str file)
         status = fill(&s);
     buf_puts(&s.normalizer, "]}");
     buf_puts(&s.pre_tokenizer, "]}");
-    if (!status && (s.normalizer.failed || s.pre_tokenizer.failed || s.decoder.failed))
-        status = draft_nomem(d);
+    if (!status && (status = draft_check(d, &s.normalizer, "the normalizer that it implies")) == 0 &&
+        (status = draft_check(d, &s.pre_tokenizer, "the pre_tokenizer that it implies")) == 0)
+        status = draft_check(d, &s.decoder, "the decoder that it implies");
     if (!status) {
         parts.normalizer = buf_cstr(&s.normalizer);
         parts.pre_tokenizer = buf_cstr(&s.pre_tokenizer);

@@ -276,7 +276,8 @@ static int put_rest(struct draft *d, const struct kind *k, const struct vocab *v
     draft_around_by_flags(d, false, &parts);
     for (; *p; p += parts.before[n].n + (p[parts.before[n].n] == ' '), n++)
         parts.before[n] = (struct str){p, strcspn(p, " ")};
-    status = b.failed ? draft_nomem(d) : draft_finish(d, vocab, &parts);
+    if ((status = draft_check(d, &b, "its pattern")) == 0)
+        status = draft_finish(d, vocab, &parts);
     buf_deinit(&b);
     return status;
 }

@@ -120,7 +120,7 @@ static int load_both(struct tokenizer **out, const char *dir, struct str file, c
     if (!status && config)
         status = tokenizer_missing(*out, config, &added, &own, e);
     if (!status && added.n)
-        status = load_again(out, file, buf_str(&added), own, path, log, e);
+        status = load_again(out, file, buf_str(&added), own, path, NULL, e); /* the first load has warned */
     if (!status && added.n)
         status = tokenizer_read_config(*out, dir, NULL, e);
     if (status) {

@@ -27,7 +27,7 @@ struct tokenizer;
 
 /* Reads tokenizer.json, else the first of the files that sources.c lists, and the files that name special tokens, of
  * directory dir; no weights. Errors: ERR_NOT_FOUND, ERR_IO, ERR_FORMAT (malformed), ERR_UNSUPPORTED (a component that is
- * not built, by name), ERR_LIMIT, ERR_NOMEM. Memory and time are bounded by the files' sizes. */
+ * not built, by name), ERR_LIMIT, ERR_NOMEM. The limits of docs/tokenizers.md bound memory and time. */
 int  tokenizer_load(struct tokenizer **out, const char *dir, const struct log *log, struct error *e);
 void tokenizer_free(struct tokenizer *t); /* NULL is fine */
 
@@ -38,7 +38,7 @@ enum {
 
 /* Appends the ids of `text`, any bytes: each maximal invalid part of a UTF-8 sequence is read as U+FFFD, as by the
  * decoders of Rust and of browsers. A failure leaves *out as it was. Errors: ERR_NOMEM, ERR_LIMIT (a pattern that needs
- * too many steps), ERR_INVALID (an unknown word where the model has no token for such). */
+ * too many steps, components that make too much of the text, a text of 2 GiB), ERR_INVALID (an unknown word where the model has no token for such). */
 int tokenizer_encode(const struct tokenizer *t, struct str text, unsigned flags, struct ids *out, struct error *e);
 
 /* A part of a text where added tokens are not recognised, whatever the flags say: bytes [start, end). No token that has a

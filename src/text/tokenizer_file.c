@@ -16,6 +16,9 @@ int loader_malformed(struct loader *l, const char *what)
 
 int loader_nomem(struct loader *l)
 {
+    if (l->t->arena.full)
+        return error_set(l->e, ERR_LIMIT, NULL, "%s: the texts of its components take more than %zu bytes", l->path,
+                         l->t->arena.max);
     return error_nomem(l->e, l->path);
 }
 

@@ -19,7 +19,7 @@ static int set_spelling(struct tokenizer *t, struct added_token *a, struct spell
     if (!str_eq(out, a->content)) {
         a->spelling = (struct str){arena_strdup(&t->arena, out.p, out.n), out.n};
         if (!a->spelling.p)
-            return error_nomem(e, "a tokenizer");
+            return component_nomem(&(struct component){&t->arena, "added_tokens", e});
     }
     return 0;
 }

@@ -12,7 +12,8 @@
 
 struct missing {
     const struct tokenizer *t;
-    json_t                 *list; /* as tokenizer.json's added_tokens */
+    json_t                 *list;   /* as tokenizer.json's added_tokens */
+    json_t                 *listed; /* an object with their contents as keys */
     struct added_numbering  numbering;
     bool                    failed;
 };
@@ -23,22 +24,13 @@ static bool flag(const json_t *o, const char *key, bool otherwise)
     return json_is_boolean(v) ? json_is_true(v) : otherwise;
 }
 
-static bool listed(const struct missing *m, struct str text)
-{
-    size_t  i;
-    json_t *o;
-    json_array_foreach(m->list, i,
-                       o) if (json_string_length(json_object_get(o, "content")) == text.n &&
-                              !memcmp(json_string_value(json_object_get(o, "content")), text.p, text.n)) return true;
-    return false;
-}
-
 static void append(struct missing *m, json_int_t id, struct str text, bool single, bool lstrip, bool rstrip,
                    bool normalized, bool special)
 {
     json_t *o = json_pack("{s:I, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", id, "content", text.p, text.n, "single_word",
                           single, "lstrip", lstrip, "rstrip", rstrip, "normalized", normalized, "special", special);
-    m->failed |= json_array_append_new(m->list, o) != 0;
+    m->failed |=
+        json_array_append_new(m->list, o) != 0 || json_object_setn_new(m->listed, text.p, text.n, json_null()) != 0;
 }
 
 /* o: a text, or an object with one and flags. id: the one that the file names, -1 if none. special: whatever o says. */
@@ -46,7 +38,8 @@ static void offer(struct missing *m, const json_t *o, json_int_t id, bool specia
 {
     const json_t *content = json_is_object(o) ? json_object_get(o, "content") : o;
     struct str    text = {json_string_value(content), json_string_length(content)};
-    if (!json_is_string(content) || !text.n || vocab_find(&m->t->added_index, text) >= 0 || listed(m, text))
+    if (!json_is_string(content) || !text.n || vocab_find(&m->t->added_index, text) >= 0 ||
+        json_object_getn(m->listed, text.p, text.n))
         return;
     if (id != m->numbering.next && vocab_find(&m->t->vocab, text) < 0)
         return;
@@ -97,9 +90,9 @@ static void offer_all(struct missing *m, const json_t *config)
 
 int tokenizer_missing(const struct tokenizer *t, const json_t *config, struct buf *out, size_t *own, struct error *e)
 {
-    struct missing m = {.t = t, .list = json_array()};
+    struct missing m = {.t = t, .list = json_array(), .listed = json_object()};
     char          *text = NULL;
-    m.failed = !m.list;
+    m.failed = !m.list || !m.listed;
     added_numbering_init(&m.numbering, &t->vocab, t->vocab.count);
     for (size_t i = 0; i < t->added.n && !m.failed; i++) {
         const struct added_token *a = &t->added.v[i];
@@ -118,5 +111,6 @@ int tokenizer_missing(const struct tokenizer *t, const json_t *config, struct bu
     }
     free(text);
     json_decref(m.list);
+    json_decref(m.listed);
     return m.failed || out->failed ? error_nomem(e, "a tokenizer") : 0;
 }

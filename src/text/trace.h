@@ -1,4 +1,4 @@
-/* Following tokens back to the input while it is encoded: hooks of the encoder (tokenizer.c), for
+/* Following tokens back to the input while it is encoded: hooks of the encoder (encode.c), for
  * tokenizer_encode_pieces alone. */
 #ifndef MLXCEL_TEXT_TRACE_H
 #define MLXCEL_TEXT_TRACE_H

@@ -10,14 +10,14 @@
 #include "text/vocab.h"
 
 struct unigram {
-    const struct vocab  *vocab;
-    double              *scores; /* [n] by id */
-    size_t               n, cap;
-    struct trie          pieces;
-    double               unk_score;
-    int32_t              unk_id;        /* -1: unknown characters are an error */
-    bool                 byte_fallback; /* unknown characters become tokens "<0xHH>" if all of these exist */
-    int32_t              hex_id[256];   /* the token "<0xHH>", -1 if there is none */
+    const struct vocab *vocab;
+    double             *scores; /* [n] by id */
+    size_t              n, cap;
+    struct trie         pieces;
+    double              unk_score;
+    int32_t             unk_id;        /* -1: unknown characters are an error */
+    bool                byte_fallback; /* unknown characters become tokens "<0xHH>" if all of these exist */
+    int32_t             hex_id[256];   /* the token "<0xHH>", -1 if there is none */
 };
 
 void unigram_init(struct unigram *m, const struct vocab *vocab);

@@ -175,7 +175,8 @@ static int put_bpe_rest(struct draft *d, const struct bpe_class *c, const struct
         parts.after[0] = d->named[NAMED_SEP];
     } else
         draft_around_by_flags(d, false, &parts);
-    status = pre.failed ? draft_nomem(d) : draft_finish(d, vocab, &parts);
+    if ((status = draft_check(d, &pre, "the pre_tokenizer that it implies")) == 0)
+        status = draft_finish(d, vocab, &parts);
     buf_deinit(&pre);
     return status;
 }

@@ -11,7 +11,7 @@
 struct wordpiece {
     const struct vocab *vocab;
     struct trie         tokens;
-    uint32_t            inside; /* the tree's node for the prefix; 0: no token begins with it, or it is empty */
+    uint32_t            inside;    /* the tree's node for the prefix; 0: no token begins with it, or it is empty */
     struct str          prefix;    /* of tokens that continue a word; outlives the model */
     size_t              max_chars; /* longer words are unknown */
     int32_t             unk_id;    /* -1: unknown words are an error */

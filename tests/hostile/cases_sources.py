@@ -75,6 +75,7 @@ def models():
     yield "many_merges", model(SPECIAL + b"".join(all_prefixes(chr(97 + k)) for k in range(20))), "merges"
     yield "long_merges", model(SPECIAL + b"".join(all_prefixes(chr(97 + k)) for k in range(7))), "more than"
     yield "many_user_defined", model(SPECIAL + WORDS + b"".join(piece(f"<u{k}>", kind=USER_DEFINED) for k in range(100_000))), ""
+    yield "long_user_defined", model(SPECIAL + WORDS + b"".join(piece(f"<{k:01000}>", kind=USER_DEFINED) for k in range(1100))), "more than 1048576"
     yield "folder", Special("dir"), "tokenizer.model"
     yield "fifo", Special("fifo"), "tokenizer.model"
 

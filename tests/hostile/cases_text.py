@@ -26,6 +26,7 @@ def tokenizer_fields():
     split = lambda pattern: {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
     added = lambda **facts: [{"id": 258, "content": "<s>", "special": True, "single_word": False, "lstrip": False,
                               "rstrip": False, "normalized": False, **facts}]
+    replace = lambda find, put: {"type": "Replace", "pattern": {"String": find}, "content": put}
     yield "model_type", ["model", "type"], "Abacus", "Abacus"
     yield "model_text", ["model"], "BPE", "model"
     yield "vocab_list", ["model", "vocab"], ["a"], "vocab"
@@ -50,6 +51,13 @@ def tokenizer_fields():
     yield "normalizer_unknown", ["normalizer"], {"type": "Iron"}, "Iron"
     yield "decoder_unknown", ["decoder"], {"type": "Ring"}, "Ring"
     yield "post_processor_unknown", ["post_processor"], {"type": "Stamp"}, "Stamp"
+    yield "replace_doubles", ["normalizer"], {"type": "Sequence", "normalizers": [replace("l", "ll")] * 40}, "normalizer: what it"
+    yield "metaspace_doubles", ["pre_tokenizer"], {"type": "Sequence", "pretokenizers": [
+        {"type": "Metaspace", "replacement": "  ", "split": False}] * 40}, "pre_tokenizer: what it"
+    yield "decoder_doubles", ["decoder"], {"type": "Sequence", "decoders": [replace("l", "ll")] * 8}, "decoder: it can make"
+    yield "long_piece", ["model"], {"type": "Unigram", "unk_id": 0, "vocab": [["z" * 1025, 0]]}, "1025 bytes"
+    yield "long_token", ["model"], {"type": "WordPiece", "unk_token": "u", "continuing_subword_prefix": "##",
+                                    "max_input_chars_per_word": 10**9, "vocab": {"u": 0, "z" * 1025: 1}}, "1025 bytes"
     yield "added_object", ["added_tokens"], {"a": 1}, "added_tokens"
     yield "added_arrays", ["added_tokens"], [[]] * 1_000_000, "tokenizer.json: added_tokens: more than"
     yield "added_numbers", ["added_tokens"], [1] * 3_000_000, "tokenizer.json: added_tokens: more than"

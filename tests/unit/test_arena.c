@@ -47,11 +47,13 @@ static void the_limit_holds(void **state)
     arena_init(&a, 160);
     for (int i = 0; i < 10; i++)
         assert_non_null(arena_alloc(&a, 16));
+    assert_false(a.full);
     assert_null(arena_alloc(&a, 1));
     assert_null(arena_alloc(&a, 0));
     assert_true(a.full);
     arena_reset(&a);
     assert_int_equal(a.used, 0);
+    assert_false(a.full);
     assert_null(arena_alloc(&a, 161));
     assert_non_null(arena_alloc(&a, 160));
     assert_null(arena_alloc(&a, 1));
