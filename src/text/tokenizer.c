@@ -86,9 +86,9 @@ int tokenizer_load_text(struct tokenizer **out, struct str text, const char *pat
 }
 
 /* Reads the file again with another list of added tokens: of members of the same name, the last counts. The first
- * `own` tokens are the file's. */
+ * `own` tokens are the file's. What there is to warn of, the first time has told. */
 static int load_again(struct tokenizer **out, struct str file, struct str added, size_t own, const char *path,
-                      const struct log *log, struct error *e)
+                      struct error *e)
 {
     struct buf text;
     size_t     n = file.n;
@@ -101,7 +101,7 @@ static int load_again(struct tokenizer **out, struct str file, struct str added,
     buf_putc(&text, '}');
     tokenizer_free(*out);
     *out = NULL;
-    int status = text.failed ? error_nomem(e, "a tokenizer") : load_text(out, buf_str(&text), own, path, log, e);
+    int status = text.failed ? error_nomem(e, "a tokenizer") : load_text(out, buf_str(&text), own, path, NULL, e);
     buf_deinit(&text);
     return status;
 }
@@ -120,7 +120,7 @@ static int load_both(struct tokenizer **out, const char *dir, struct str file, c
     if (!status && config)
         status = tokenizer_missing(*out, config, &added, &own, e);
     if (!status && added.n)
-        status = load_again(out, file, buf_str(&added), own, path, NULL, e); /* the first load has warned */
+        status = load_again(out, file, buf_str(&added), own, path, e);
     if (!status && added.n)
         status = tokenizer_read_config(*out, dir, NULL, e);
     if (status) {
