@@ -32,6 +32,7 @@ static void sweep(const char *dir)
             tokenizer_free(t);
         if (!failed)
             break;
+        assert_int_not_equal(status, 0); /* none is overlooked */
         assert_int_equal(status, e.code);
     }
     if (status)

@@ -15,7 +15,8 @@
 static void test_growth(void **state)
 {
     (void)state;
-    static const char twice[] = "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aa\"}";
+    static const char more[] = "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\""
+                               "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}";
     static const char spaces[] = "{\"type\":\"Metaspace\",\"replacement\":\"    \",\"split\":false,"
                                  "\"prepend_scheme\":\"never\"}";
     struct buf        json;
@@ -28,7 +29,7 @@ static void test_growth(void **state)
         buf_puts(&json, pre ? "{" MODEL ",\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["
                             : "{" MODEL ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[");
         for (int i = 0; i < 40; i++)
-            buf_printf(&json, "%s%s", i ? "," : "", pre ? spaces : twice);
+            buf_printf(&json, "%s%s", i ? "," : "", pre ? spaces : more);
         buf_puts(&json, "]}}");
         struct tokenizer *t = load(buf_cstr(&json), &e);
         assert_non_null(t);
