@@ -117,6 +117,27 @@ static void test_long_tokens(void **state)
     buf_deinit(&json);
 }
 
+/* Texts that share an id are all found. */
+static void test_aliases(void **state)
+{
+    (void)state;
+    struct error      e;
+    struct ids        ids = {0};
+    struct tokenizer *t =
+        load("{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"u\",\"max_input_chars_per_word\":100,"
+             "\"continuing_subword_prefix\":\"##\",\"vocab\":{\"u\":0,\"a\":1,\"b\":1,\"##c\":2,\"##d\":2}}}",
+             &e);
+    assert_non_null(t);
+    assert_int_equal(tokenizer_encode(t, STR("acd"), 0, &ids, &e), 0);
+    assert_int_equal(tokenizer_encode(t, STR("bd"), 0, &ids, &e), 0);
+    assert_int_equal(tokenizer_encode(t, STR("b##d"), 0, &ids, &e), 0);
+    static const int32_t want[] = {1, 2, 2, 1, 2, 0};
+    assert_int_equal(ids.n, 6);
+    assert_memory_equal(ids.v, want, sizeof want);
+    ids_deinit(&ids);
+    tokenizer_free(t);
+}
+
 /* An added token that swallows the white space behind it, in nothing but white space. */
 static void test_swallowed_space(void **state)
 {
@@ -191,11 +212,10 @@ static void test_one_warning(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_growth),
-                                       cmocka_unit_test(test_decoders),
-                                       cmocka_unit_test(test_long_tokens),
-                                       cmocka_unit_test(test_swallowed_space),
-                                       cmocka_unit_test(test_many_config_tokens),
-                                       cmocka_unit_test(test_one_warning)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_growth),          cmocka_unit_test(test_decoders),
+        cmocka_unit_test(test_long_tokens),     cmocka_unit_test(test_aliases),
+        cmocka_unit_test(test_swallowed_space), cmocka_unit_test(test_many_config_tokens),
+        cmocka_unit_test(test_one_warning)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
