@@ -34,7 +34,6 @@ def tokenizer_fields():
     yield "vocab_negative", ["model", "vocab", "a"], -1, ""
     yield "vocab_huge_id", ["model", "vocab", "a"], 2**31 - 1, ""
     yield "vocab_fraction", ["model", "vocab", "a"], 1.5, ""
-    yield "vocab_same_id", ["model", "vocab", "a"], 98, ""
     yield "merges_object", ["model", "merges"], {}, "merges"
     yield "merges_unknown", ["model", "merges"], ["zzz yyy"], "zzz"
     yield "merges_one_part", ["model", "merges"], ["he"], ""
