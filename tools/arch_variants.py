@@ -82,6 +82,11 @@ def affine(bits, group):
     return {"bits": bits, "group_size": group}
 
 
+MXFP4 = {"bits": 4, "group_size": 32, "mode": "mxfp4"}
+MXFP8 = {"bits": 8, "group_size": 32, "mode": "mxfp8"}
+NVFP4 = {"bits": 4, "group_size": 16, "mode": "nvfp4"}
+
+
 def per_layer(default, choices):
     """Overrides for layer 0, in the order q, k, v, o, gate, up, down."""
     names = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
@@ -153,4 +158,14 @@ VARIANTS = [
     variant("qwen2-mixed-bf16", "BF16", 128, 4, 2, 128, layers=2, theta=1000000.0, fields=QWEN,
             quantization={**per_layer((3, 128), [(2, 32), (8, 64), (4, 128), (2, 64), (3, 64), (6, 128), (5, 64)]),
                           "lm_head": affine(6, 64)}),
+    # The float modes: alone with tied and untied heads, rows of nvfp4 that are no multiple of 32, and mixed.
+    variant("llama-mxfp4-f32", "F32", 96, 6, 2, 160, tied=True, fields=LLAMA, quantization=MXFP4),
+    variant("qwen2-mxfp8-bf16", "BF16", 96, 6, 2, 160, theta=1000000.0, fields=QWEN, quantization=MXFP8),
+    variant("qwen3-nvfp4-f16", "F16", 96, 4, 2, 144, tied=True, theta=1000000.0,
+            fields={"attention_bias": False, "head_dim": 20}, quantization=NVFP4),
+    variant("llama-floats-bf16", "BF16", 128, 4, 2, 192, layers=2, fields=LLAMA,
+            quantization={**MXFP4, "model.embed_tokens": MXFP8, "lm_head": NVFP4,
+                          "model.layers.0.self_attn.q_proj": NVFP4, "model.layers.0.self_attn.k_proj": affine(4, 64),
+                          "model.layers.0.mlp.up_proj": MXFP8, "model.layers.1.self_attn.v_proj": MXFP8,
+                          "model.layers.1.mlp.gate_proj": affine(8, 32), "model.layers.1.mlp.down_proj": False}),
 ]

@@ -57,7 +57,7 @@ def random_tensor(key, name, shape, dtype):
 
 def quantization_of(path, module, quantization):
     """How a module is stored, by config.json: its own entry, else the global pair where it divides; None: dense."""
-    default = {k: quantization[k] for k in ("group_size", "bits")}
+    default = {k: quantization[k] for k in ("group_size", "bits", "mode") if k in quantization}
     choice = quantization.get(path, True)
     if choice is False or not hasattr(module, "to_quantized"):
         return None
@@ -84,9 +84,9 @@ def make_tensors(v, config):
         if q is None:
             tensors[name] = x
             continue
-        planes = mx.quantize(x, group_size=q["group_size"], bits=q["bits"])
+        planes = mx.quantize(x, **q)
         tensors.update(zip((name, path + ".scales", path + ".biases"), planes))
-        used.add((q["bits"], q["group_size"], v["dtype"]))
+        used.add((q["bits"], q["group_size"], v["dtype"]) if len(planes) == 3 else q["mode"])
     return tensors, used
 
 
@@ -135,11 +135,26 @@ def windows_as_trained(model, windows):
         model.model.layers = layers
 
 
+class WidenedEmbedding:
+    """An embedding in a float mode, whose rows mlx gives in bfloat16 whatever the rest is; they fit it exactly."""
+
+    def __init__(self, embedding):
+        self.embedding = embedding
+
+    def __call__(self, tokens):
+        return self.embedding(tokens).astype(mx.float32)
+
+    def __getattr__(self, name):
+        return getattr(self.embedding, name)
+
+
 def load_reference(path, config):
     """mlx-lm's model of the directory, all its floating parameters (scales and biases too) widened to float32."""
     model, _ = load_model(path, model_config=reference_config(config))
     widen = lambda p: p.astype(mx.float32) if mx.issubdtype(p.dtype, mx.floating) else p
     model.update(tree_map(widen, model.parameters()))
+    if getattr(model.model.embed_tokens, "mode", "affine") != "affine":
+        model.model.embed_tokens = WidenedEmbedding(model.model.embed_tokens)
     return model
 
 
@@ -167,8 +182,8 @@ def distance(a, b):
 def check_sensitivity(model, tokens, windows, logits, name):
     """Every parameter must matter: set to zero one by one, each must move the logits."""
     for path, p in tree_flatten(model.parameters()):
-        if path.endswith(".scales") or p.dtype == mx.uint32:
-            continue  # a quantized weight is tried through its biases
+        if p.dtype == mx.uint32 or (path.endswith(".scales") and p.dtype != mx.uint8):
+            continue  # a quantized weight is tried through its biases, in a mode without them through its scales
         model.load_weights([(path, mx.zeros_like(p))], strict=False)
         moved = distance(prefill(model, tokens, windows), logits)
         model.load_weights([(path, p)], strict=False)
@@ -228,6 +243,9 @@ def check_coverage(used):
         for dtype in DTYPES:
             if not any((u[0], u[2]) == (bits, dtype) for u in used):
                 sys.exit(f"no variant has {bits} bits with {dtype} scales")
+    for mode in ("mxfp4", "mxfp8", "nvfp4"):
+        if mode not in used:
+            sys.exit(f"no variant stores {mode}")
 
 
 def main():

@@ -50,9 +50,9 @@ struct scratch { /* of one thread */
 /* The quantized form of rows of n_in inputs, behind the threads' scratch. */
 static struct acts acts_of(const struct cpu *c, int64_t n_in)
 {
-    struct acts a = {.terms = c->precision == PRECISION_HIGH ? 2 : 1};
-    a.blocks = n_in / LINEAR_BLOCK * a.terms;
-    a.stride = ((size_t)a.blocks * (LINEAR_BLOCK + 12) + 63) & ~(size_t)63;
+    struct acts a = {.n_in = n_in, .terms = c->precision == PRECISION_HIGH ? 2 : 1};
+    a.blocks = linear_blocks(n_in) * a.terms;
+    a.stride = ((size_t)a.blocks * (LINEAR_BLOCK + 16) + 63) & ~(size_t)63;
     a.base = (unsigned char *)((struct scratch *)c->linear_scratch + pool_size(c->pool));
     return a;
 }
@@ -133,7 +133,7 @@ static void many_rows(const struct job *j, int k, int64_t tile, int64_t row, int
     const struct linear_fns *f = j->cpu->linear;
     const unsigned char     *data = packed_tile(p, tile);
     bool                     dense = p->form == LINEAR_DENSE;
-    int64_t                  units = dense ? p->n_in : p->n_in / LINEAR_BLOCK;
+    int64_t                  units = dense ? p->n_in : linear_blocks(p->n_in);
     int64_t                  panel = dense ? LINEAR_PANEL_K : LINEAR_PANEL;
     memset(s->chains, 0, (size_t)n * sizeof s->chains[0]);
     for (int64_t u = 0; u < units; u += panel) {
@@ -264,7 +264,7 @@ static void embed_rows(const struct embed *m, int64_t lo, int64_t hi)
         }
         size_t codes = t * quant_row_bytes(q, w->n_in), scales = t * quant_scale_row_bytes(q, w->n_in);
         quant_decode_row(q, (const char *)w->data + codes, (const char *)w->scales + scales,
-                         (const char *)w->biases + scales, w->n_in, tensor_row(m->y, i));
+                         w->biases ? (const char *)w->biases + scales : NULL, w->n_in, tensor_row(m->y, i));
     }
 }
 

@@ -6,6 +6,8 @@
  *
  *   dense      tile: [n_in][16] elements in their stored type (F32 when dequantized for exact mode)
  *
+ *   mxfp8      dense too, the elements E4M3 bytes: tile: blocks of scales [16] (E8M0) | codes [32][16]
+ *
  *   affine     tile: groups, one after the other; a group of g inputs is
  *
  *                block 0 | block 1 | ... | scales [16] | biases [16]        (g/32 blocks; scales in their stored type)
@@ -16,12 +18,18 @@
  * vectors: quad j stands in vector j % b, from bit b (j / b) of each byte. So a block takes bits * 64 bytes, and a quad
  * is at most two loads, shifts and masks.
  *
+ *   e2m1       mxfp4 and nvfp4: tile: groups of one block of 4-bit codes as above | scales [16] (mxfp4: E8M0), or two
+ *              times [16] (nvfp4: E4M3, for the inputs 0 .. 15 and 16 .. 31 of the block). Twice a code's value is an
+ *              integer; unpacked it stands as that + 12, 0 .. 24, for instructions that multiply unsigned bytes.
+ *
  * Quantized activations. Each block of 32 inputs of a row becomes int8 q with x ~ sx * q; in high precision a second
  * block follows that quantizes what the first left (terms = 2). Per block also d = sx * (float)sum(q), for the affine
- * bias.
+ * bias, and the sums of both halves of q.
  */
 #ifndef MLXCEL_CPU_LINEAR_H
 #define MLXCEL_CPU_LINEAR_H
+
+#include <string.h>
 
 #include "cpu/kernels.h"
 
@@ -30,18 +38,21 @@
 #define LINEAR_QUADS 8         /* of 4 inputs in a block */
 #define LINEAR_QUAD_BYTES 64   /* one byte for each code of 16 outputs */
 #define LINEAR_BLOCK_BYTES 512 /* codes of a block as bytes */
+#define LINEAR_E2M1_ZERO 12    /* an E2M1 code of value 0, unpacked */
+#define LINEAR_FP8_BLOCK 528   /* bytes of a block of mxfp8: 16 scales, 512 codes */
 #define LINEAR_PANEL 32        /* blocks unpacked together, a multiple of the blocks in a group */
 #define LINEAR_PANEL_K 512     /* inputs of a dense tile that are used for all rows together */
 #define LINEAR_ROWS 128        /* most rows that share an unpacked tile */
 #define LINEAR_GEMV_TILES 4    /* most tiles that a dense product of one row computes side by side */
 
-enum linear_form { LINEAR_DENSE, LINEAR_AFFINE };
+enum linear_form { LINEAR_DENSE, LINEAR_AFFINE, LINEAR_E2M1 };
 
 struct packed { /* weight.packed of a matrix; that of a vector (norm) is its float32 elements */
     enum linear_form form;
-    enum dtype       dtype; /* of dense elements, or of scales and biases */
-    int              bits;  /* of affine codes */
+    enum dtype       dtype; /* of dense elements (F8_E4M3: mxfp8), or of scales and biases */
+    int              bits;  /* of codes */
     int              group_blocks;
+    int              parts; /* scales of a block: 2 where a group is half a block */
     int64_t          n_out, n_in, n_tile;
     size_t           block_size, group_size, tile_size; /* bytes */
     _Alignas(64) unsigned char data[];
@@ -50,6 +61,12 @@ struct packed { /* weight.packed of a matrix; that of a vector (norm) is its flo
 static inline const unsigned char *packed_tile(const struct packed *p, int64_t tile)
 {
     return p->data + (size_t)tile * p->tile_size;
+}
+
+/* Blocks of a row. The last may be half a block where nvfp4 has groups of 16; what is missing counts as zeros. */
+static inline int64_t linear_blocks(int64_t n_in)
+{
+    return n_in / LINEAR_BLOCK + (n_in % LINEAR_BLOCK != 0);
 }
 
 /* Bits of the low plane; the other plane has the rest, perhaps none. */
@@ -63,11 +80,12 @@ static inline int linear_low_bits(int bits)
 #define LINEAR_TERM2 (1.0f / 254.0f)
 #define LINEAR_TERM2_INV 254.0f
 
-/* Quantized rows: row r stands at base + r * stride as q[blocks * 32], sx[blocks], d[blocks], sum[blocks]. */
+/* Quantized rows: row r stands at base + r * stride as q[blocks * 32], sx[blocks], d[blocks], sum[blocks][2]. */
 struct acts {
     unsigned char *base;
     size_t         stride;
-    int64_t        blocks; /* of a row: terms * n_in / 32 */
+    int64_t        n_in;
+    int64_t        blocks; /* of a row: terms * linear_blocks(n_in) */
     int            terms;  /* 1, or 2: block b of the weight meets blocks 2b and 2b + 1 */
 };
 
@@ -86,15 +104,26 @@ static inline float *acts_d(const struct acts *a, int64_t row)
     return acts_sx(a, row) + a->blocks;
 }
 
-static inline int32_t *acts_sum(const struct acts *a, int64_t row)
+static inline int32_t *acts_sum(const struct acts *a, int64_t row) /* [blocks][2] */
 {
     return (int32_t *)(void *)(acts_d(a, row) + a->blocks);
 }
 
-/* Some blocks of a tile, unpacked once for many rows. What a byte of codes means is the level's own affair. */
+/* Block b of a row of x as 32 values: where the row ends in half a block, by a copy in `part`. */
+static inline const float *acts_block(const struct acts *a, const float *x, int64_t b, float part[LINEAR_BLOCK])
+{
+    int64_t at = b / a->terms * LINEAR_BLOCK, n = a->n_in - at;
+    if (n >= LINEAR_BLOCK)
+        return x + at;
+    memset(part, 0, LINEAR_BLOCK * sizeof *part);
+    memcpy(part, x + at, (size_t)n * sizeof *part);
+    return part;
+}
+
+/* Some blocks of a tile, unpacked once for many rows. */
 struct panel {
     _Alignas(64) uint8_t codes[LINEAR_PANEL][LINEAR_BLOCK_BYTES];
-    _Alignas(64) float scale[LINEAR_PANEL][LINEAR_TILE]; /* per group */
+    _Alignas(64) float scale[2 * LINEAR_PANEL][LINEAR_TILE]; /* per group */
     _Alignas(64) float bias[LINEAR_PANEL][LINEAR_TILE];
 };
 
@@ -108,11 +137,11 @@ struct chains {
 struct linear_fns {
     /* Quantizes x[n_in] as row `row` of a. */
     void (*quantize)(const struct acts *a, int64_t row, const float *x);
-    /* Blocks [b0, b0 + n) of an affine tile (whole groups). */
+    /* Blocks [b0, b0 + n) of a tile of integer codes (whole groups). */
     void (*unpack)(const struct packed *p, const unsigned char *tile, int64_t b0, int64_t n, struct panel *out);
     void (*gemm)(const struct packed *p, const struct panel *panel, int64_t b0, int64_t n, const struct acts *a,
                  int64_t row, int64_t n_row, struct chains *c);
-    /* All blocks of one affine tile for one row, from zero. */
+    /* All blocks of one tile of integer codes for one row, from zero. */
     void (*gemv)(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row,
                  struct chains *c);
     /* Inputs [k0, k0 + n) of a dense tile; x is row 0 of n_row. */

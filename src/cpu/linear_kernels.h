@@ -5,7 +5,7 @@
  * where the pairs of several quads can be summed before they are widened, as many as cannot overflow:
  *
  *   up to 4 bits   15 * 127 * 2 = 3810 a pair: all 8 quads of a block (30480)
- *   5 bits         7874: 4 quads
+ *   5 bits         7874: 4 quads; E2M1, unpacked to 0 .. 24, likewise
  *   6 bits         16002: 2 quads
  *   8 bits         64770 saturates: vi_dot_bytes
  */
@@ -26,15 +26,41 @@ enum { AFFINE_ROWS = 4, DENSE_ROWS = 6 };
 
 #define AHEAD 2048 /* bytes by which weights are asked for in advance: decoding 4 bits is 1.3 times faster with it */
 
+/* What codes are, a constant of each kernel: their width in bits, or these. */
+#define MXFP4 -4
+#define NVFP4 -16
+
+#define IS_E2M1(kind) ((kind) < 0)
+#define STORED(kind) (IS_E2M1(kind) ? 4 : (kind))
+#define PARTS(kind) ((kind) == NVFP4 ? 2 : 1)
+
 /* 16 elements of type d as float32. */
 VEC_INLINE vf widen(enum dtype d, const void *p)
 {
-    return d == DTYPE_F32 ? vf_load(p) : d == DTYPE_F16 ? vf_load_f16(p) : vf_load_bf16(p);
+    return d == DTYPE_F32    ? vf_load(p)
+           : d == DTYPE_F16  ? vf_load_f16(p)
+           : d == DTYPE_BF16 ? vf_load_bf16(p)
+                             : vf_load_e4m3(p);
 }
 
 VEC_INLINE size_t row16_size(enum dtype d)
 {
-    return LINEAR_TILE * (size_t)(d == DTYPE_F32 ? 4 : 2);
+    return LINEAR_TILE * (size_t)(d == DTYPE_F32 ? 4 : d == DTYPE_F8_E4M3 ? 1 : 2);
+}
+
+/* Bytes of a group's scales and biases. */
+VEC_INLINE size_t scales_size(const int kind, enum dtype d)
+{
+    return IS_E2M1(kind) ? (size_t)PARTS(kind) * LINEAR_TILE : 2 * row16_size(d);
+}
+
+/* The scales of a part of a block (of all of a group where there is one part); E2M1 is counted in halves. */
+VEC_INLINE vf load_scale(const int kind, enum dtype d, const unsigned char *s, int part)
+{
+    if (!IS_E2M1(kind))
+        return widen(d, s);
+    s += part * LINEAR_TILE;
+    return vf_mul(kind == NVFP4 ? vf_load_e4m3(s) : vf_load_e8m0(s), vf_set1(0.5f));
 }
 
 /* Four neighbouring activations in every lane. */
@@ -45,48 +71,64 @@ VEC_INLINE vi quad(const int8_t *q)
     return vi_set1(v);
 }
 
-/* The codes of quad j of a block. */
-VEC_INLINE vi take(const int bits, const unsigned char *block, int j)
+/* The codes of quad j of a block as unsigned bytes. */
+VEC_INLINE vi take(const int kind, const unsigned char *block, int j)
 {
-    const int low = bits == 8 ? 8 : bits >= 4 ? 4 : 2, rest = bits - low;
-    vi        c = vi_load(block + j % low * LINEAR_QUAD_BYTES);
+    static const uint8_t e2m1[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+    const int            bits = STORED(kind);
+    const int            low = bits == 8 ? 8 : bits >= 4 ? 4 : 2, rest = bits - low;
+    vi                   c = vi_load(block + j % low * LINEAR_QUAD_BYTES);
     if (low < 8)
         c = vi_bits(c, -low * (j / low), (1 << low) - 1);
     if (rest) {
         vi high = vi_load(block + (low + j % rest) * LINEAR_QUAD_BYTES);
         c = vi_or(c, vi_bits(high, low - rest * (j / rest), ((1 << rest) - 1) << low));
     }
-    return c;
+    return IS_E2M1(kind) ? vi_table(e2m1, c) : c;
 }
 
 /* Asks for the memory of a later block. Beyond the last it asks in vain. */
-VEC_INLINE void ask_ahead(const int bits, const unsigned char *block)
+VEC_INLINE void ask_ahead(const int kind, const unsigned char *block)
 {
+    const int lines = STORED(kind);
     VEC_UNROLL
-    for (int j = 0; j < bits; j++)
+    for (int j = 0; j < lines; j++)
         __builtin_prefetch((const void *)((uintptr_t)block + AHEAD + (uintptr_t)j * LINEAR_QUAD_BYTES));
 }
 
-VEC_INLINE void unpack_bits(const int bits, const struct packed *p, const unsigned char *tile, int64_t b0, int64_t n,
+VEC_INLINE void unpack_kind(const int kind, const struct packed *p, const unsigned char *tile, int64_t b0, int64_t n,
                             struct panel *out)
 {
     for (int64_t g = 0; g < n / p->group_blocks; g++) {
         const unsigned char *s = tile + (size_t)(b0 / p->group_blocks + g) * p->group_size;
         for (int64_t b = g * p->group_blocks; b < (g + 1) * p->group_blocks; b++, s += p->block_size) {
-            ask_ahead(bits, s);
+            ask_ahead(kind, s);
             VEC_UNROLL
             for (int j = 0; j < LINEAR_QUADS; j++)
-                vi_store(out->codes[b] + j * LINEAR_QUAD_BYTES, take(bits, s, j));
+                vi_store(out->codes[b] + j * LINEAR_QUAD_BYTES, take(kind, s, j));
         }
-        vf_store(out->scale[g], widen(p->dtype, s));
-        vf_store(out->bias[g], widen(p->dtype, s + row16_size(p->dtype)));
+        for (int k = 0; k < PARTS(kind); k++)
+            vf_store(out->scale[g * PARTS(kind) + k], load_scale(kind, p->dtype, s, k));
+        if (!IS_E2M1(kind))
+            vf_store(out->bias[g], widen(p->dtype, s + row16_size(p->dtype)));
     }
 }
 
-/* Calls f with the width of the codes as a constant. */
-#define BY_BITS(f, bits, ...)                                                                                          \
+VEC_INLINE int kind_of(const struct packed *p)
+{
+    return p->form == LINEAR_AFFINE ? p->bits : p->parts == 2 ? NVFP4 : MXFP4;
+}
+
+/* Calls f with the kind of codes as a constant. */
+#define BY_KIND(f, kind, ...)                                                                                          \
     do {                                                                                                               \
-        switch (bits) {                                                                                                \
+        switch (kind) {                                                                                                \
+        case MXFP4:                                                                                                    \
+            f(MXFP4, __VA_ARGS__);                                                                                     \
+            break;                                                                                                     \
+        case NVFP4:                                                                                                    \
+            f(NVFP4, __VA_ARGS__);                                                                                     \
+            break;                                                                                                     \
         case 2:                                                                                                        \
             f(2, __VA_ARGS__);                                                                                         \
             break;                                                                                                     \
@@ -109,40 +151,45 @@ VEC_INLINE void unpack_bits(const int bits, const struct packed *p, const unsign
 
 static void unpack(const struct packed *p, const unsigned char *tile, int64_t b0, int64_t n, struct panel *out)
 {
-    BY_BITS(unpack_bits, p->bits, p, tile, b0, n, out);
+    BY_KIND(unpack_kind, kind_of(p), p, tile, b0, n, out);
 }
 
 /* --- integer dots of a block ----------------------------------------------------------------------------------------
  */
 
-/* R rows by 16 outputs. Codes of `bits` bits stand in planes of `stored` bits: their own, or bytes (8) in a panel.
- * q[r], sum[r]: the rows' activations and their sums. */
-VEC_INLINE void dot_block(const int R, const int bits, const int stored, const unsigned char *codes,
-                          const int8_t *const q[], const int32_t sum[], vi dot[])
+/* What the dots of a part of a block begin with. sum: of the row's activations, by halves of the block. */
+VEC_INLINE vi dot_start(const int kind, const int32_t *sum, int part)
 {
+    const int32_t s = PARTS(kind) == 2 ? sum[part] : sum[0] + sum[1];
 #if defined(VEC_VNNI)
-    (void)sum;
-    (void)bits;
+    return vi_set1(IS_E2M1(kind) ? -LINEAR_E2M1_ZERO * s : 0);
+#else
+    return vi_set1(IS_E2M1(kind) ? -LINEAR_E2M1_ZERO * s : kind == 8 ? 128 * s : 0);
+#endif
+}
+
+/* R rows by 16 outputs: adds the dots of a part of a block to dot[]. The codes stand as `stored`: their own kind, or as
+ * bytes (8) in a panel. q[r]: the rows' activations. */
+VEC_INLINE void dot_part(const int R, const int kind, const int stored, const int part, const unsigned char *codes,
+                         const int8_t *const q[], vi dot[])
+{
+    const int n = LINEAR_QUADS / PARTS(kind), j0 = part * n;
+#if defined(VEC_VNNI)
     VEC_UNROLL
-    for (int r = 0; r < R; r++)
-        dot[r] = vi_set1(0);
-    VEC_UNROLL
-    for (int j = 0; j < LINEAR_QUADS; j++) {
+    for (int j = j0; j < j0 + n; j++) {
         vi w = take(stored, codes, j);
         VEC_UNROLL
         for (int r = 0; r < R; r++)
             dot[r] = vi_dot_bytes(dot[r], w, quad(q[r] + 4 * j));
     }
 #else
-    const int span = bits <= 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 0;
+    const int span = kind == 5 || IS_E2M1(kind) ? 4 : kind <= 4 ? 8 : kind == 6 ? 2 : 0;
     vi        s[AFFINE_ROWS];
     VEC_UNROLL
-    for (int r = 0; r < R; r++) {
-        dot[r] = vi_set1(span ? 0 : sum[r] * 128);
+    for (int r = 0; r < R; r++)
         s[r] = vi_set1(0);
-    }
     VEC_UNROLL
-    for (int j = 0; j < LINEAR_QUADS; j++) {
+    for (int j = j0; j < j0 + n; j++) {
         vi w = take(stored, codes, j);
         VEC_UNROLL
         for (int r = 0; r < R; r++) {
@@ -154,29 +201,30 @@ VEC_INLINE void dot_block(const int R, const int bits, const int stored, const u
             x = vi_pairs(w, x);
             s[r] = j % span ? vi_add_pairs(s[r], x) : x;
             if (j % span == span - 1)
-                dot[r] = span == LINEAR_QUADS ? vi_sum_pairs(s[r]) : vi_add(dot[r], vi_sum_pairs(s[r]));
+                dot[r] = vi_add(dot[r], vi_sum_pairs(s[r]));
         }
     }
 #endif
 }
 
-/* --- affine products ------------------------------------------------------------------------------------------------
+/* --- products of integer codes --------------------------------------------------------------------------------------
  */
 
-/* A block's step of the first chain. */
+/* A step of the first chain. */
 VEC_INLINE vf chain(vi dot, float sx, vf scale, vf acc)
 {
     return vf_fma(vi_float(dot), vf_mul(vf_set1(sx), scale), acc);
 }
 
-VEC_INLINE void gemm_rows(const int R, const int bits, const int terms, const struct packed *p,
+VEC_INLINE void gemm_rows(const int R, const int kind, const int terms, const struct packed *p,
                           const struct panel *panel, int64_t b0, int64_t n, const struct acts *a, int64_t row,
                           struct chains *c)
 {
     const int8_t  *q[AFFINE_ROWS];
     const float   *sx[AFFINE_ROWS], *d[AFFINE_ROWS], *scale = panel->scale[0], *bias = panel->bias[0];
-    const int32_t *sums[AFFINE_ROWS];
+    const int32_t *sum[AFFINE_ROWS];
     const uint8_t *codes = panel->codes[0];
+    const int      parts = PARTS(kind);
     vf             acc[AFFINE_ROWS];
     int            per_group = p->group_blocks * terms;
     VEC_UNROLL
@@ -184,29 +232,35 @@ VEC_INLINE void gemm_rows(const int R, const int bits, const int terms, const st
         q[r] = acts_q(a, row + r) + b0 * terms * LINEAR_BLOCK;
         sx[r] = acts_sx(a, row + r) + b0 * terms;
         d[r] = acts_d(a, row + r) + b0 * terms;
-        sums[r] = acts_sum(a, row + r) + b0 * terms;
+        sum[r] = acts_sum(a, row + r) + 2 * b0 * terms;
         acc[r] = vf_load(c[r].a);
     }
-    for (int64_t i = 0; i < n * terms; scale += LINEAR_TILE)
+    for (int64_t i = 0; i < n * terms; scale += PARTS(kind) * LINEAR_TILE)
         for (int64_t end = i + per_group; i < end; codes += LINEAR_BLOCK_BYTES)
             for (int t = 0; t < terms; t++, i++) {
-                vi      dot[AFFINE_ROWS];
-                int32_t sum[AFFINE_ROWS];
+                VEC_UNROLL
+                for (int part = 0; part < parts; part++) {
+                    vi dot[AFFINE_ROWS];
+                    VEC_UNROLL
+                    for (int r = 0; r < R; r++)
+                        dot[r] = dot_start(kind, sum[r] + 2 * i, part);
+                    dot_part(R, kind, 8, part, codes, q, dot);
+                    VEC_UNROLL
+                    for (int r = 0; r < R; r++)
+                        acc[r] = chain(dot[r], sx[r][i], vf_load(scale + part * LINEAR_TILE), acc[r]);
+                }
                 VEC_UNROLL
                 for (int r = 0; r < R; r++)
-                    sum[r] = sums[r][i];
-                dot_block(R, bits, 8, codes, q, sum, dot);
-                VEC_UNROLL
-                for (int r = 0; r < R; r++) {
-                    acc[r] = chain(dot[r], sx[r][i], vf_load(scale), acc[r]);
                     q[r] += LINEAR_BLOCK;
-                }
             }
     VEC_UNROLL
-    for (int r = 0; r < R; r++) {
+    for (int r = 0; r < R; r++)
         vf_store(c[r].a, acc[r]);
+    if (IS_E2M1(kind))
+        return;
+    VEC_UNROLL
+    for (int r = 0; r < R; r++)
         acc[r] = vf_load(c[r].b);
-    }
     for (int64_t i = 0; i < n * terms; bias += LINEAR_TILE) /* the second chain */
         for (int64_t end = i + per_group; i < end; i++) {
             VEC_UNROLL
@@ -218,56 +272,75 @@ VEC_INLINE void gemm_rows(const int R, const int bits, const int terms, const st
         vf_store(c[r].b, acc[r]);
 }
 
-VEC_INLINE void gemm_terms(const int bits, const int terms, const struct packed *p, const struct panel *panel,
+VEC_INLINE void gemm_terms(const int kind, const int terms, const struct packed *p, const struct panel *panel,
                            int64_t b0, int64_t n, const struct acts *a, int64_t row, int64_t n_row, struct chains *c)
 {
     for (; n_row >= AFFINE_ROWS; n_row -= AFFINE_ROWS, row += AFFINE_ROWS, c += AFFINE_ROWS)
-        gemm_rows(AFFINE_ROWS, bits, terms, p, panel, b0, n, a, row, c);
+        gemm_rows(AFFINE_ROWS, kind, terms, p, panel, b0, n, a, row, c);
     for (; n_row > 0; n_row--, row++, c++)
-        gemm_rows(1, bits, terms, p, panel, b0, n, a, row, c);
+        gemm_rows(1, kind, terms, p, panel, b0, n, a, row, c);
 }
 
-/* As bytes, 2 and 3 bits are like 4. */
-VEC_INLINE void gemm_bits(const int bits, const struct packed *p, const struct panel *panel, int64_t b0, int64_t n,
+VEC_INLINE void gemm_kind(const int kind, const struct packed *p, const struct panel *panel, int64_t b0, int64_t n,
                           const struct acts *a, int64_t row, int64_t n_row, struct chains *c)
 {
     if (a->terms == 1)
-        gemm_terms(bits, 1, p, panel, b0, n, a, row, n_row, c);
+        gemm_terms(kind, 1, p, panel, b0, n, a, row, n_row, c);
     else
-        gemm_terms(bits, 2, p, panel, b0, n, a, row, n_row, c);
+        gemm_terms(kind, 2, p, panel, b0, n, a, row, n_row, c);
 }
 
+/* As bytes, 2 and 3 bits are like 4. */
 static void gemm(const struct packed *p, const struct panel *panel, int64_t b0, int64_t n, const struct acts *a,
                  int64_t row, int64_t n_row, struct chains *c)
 {
-    if (p->bits <= 4)
-        gemm_bits(4, p, panel, b0, n, a, row, n_row, c);
-    else if (p->bits == 5)
-        gemm_bits(5, p, panel, b0, n, a, row, n_row, c);
-    else if (p->bits == 6)
-        gemm_bits(6, p, panel, b0, n, a, row, n_row, c);
-    else
-        gemm_bits(8, p, panel, b0, n, a, row, n_row, c);
+    switch (kind_of(p)) {
+    case MXFP4:
+        gemm_kind(MXFP4, p, panel, b0, n, a, row, n_row, c);
+        break;
+    case NVFP4:
+        gemm_kind(NVFP4, p, panel, b0, n, a, row, n_row, c);
+        break;
+    case 5:
+        gemm_kind(5, p, panel, b0, n, a, row, n_row, c);
+        break;
+    case 6:
+        gemm_kind(6, p, panel, b0, n, a, row, n_row, c);
+        break;
+    case 8:
+        gemm_kind(8, p, panel, b0, n, a, row, n_row, c);
+        break;
+    default:
+        gemm_kind(4, p, panel, b0, n, a, row, n_row, c);
+    }
 }
 
-VEC_INLINE void gemv_terms(const int bits, const int terms, const struct packed *p, const unsigned char *tile,
+VEC_INLINE void gemv_terms(const int kind, const int terms, const struct packed *p, const unsigned char *tile,
                            const struct acts *a, int64_t row, struct chains *c)
 {
     const int8_t  *q = acts_q(a, row);
     const float   *sx = acts_sx(a, row), *d = acts_d(a, row);
     const int32_t *sum = acts_sum(a, row);
+    const int      parts = PARTS(kind);
     vf             acc = vf_set1(0), acc_bias = acc;
-    for (int64_t i = 0; i < a->blocks; tile += 2 * row16_size(p->dtype)) {
+    for (int64_t i = 0; i < a->blocks; tile += scales_size(kind, p->dtype)) {
         const unsigned char *s = tile + (size_t)p->group_blocks * p->block_size;
-        vf                   scale = widen(p->dtype, s), bias = widen(p->dtype, s + row16_size(p->dtype));
-        for (; tile < s; tile += bits * LINEAR_QUAD_BYTES) {
-            ask_ahead(bits, tile);
+        vf                   scale[2], bias;
+        for (int part = 0; part < parts; part++)
+            scale[part] = load_scale(kind, p->dtype, s, part);
+        bias = IS_E2M1(kind) ? acc_bias : widen(p->dtype, s + row16_size(p->dtype));
+        for (; tile < s; tile += STORED(kind) * LINEAR_QUAD_BYTES) {
+            ask_ahead(kind, tile);
             VEC_UNROLL
             for (int t = 0; t < terms; t++, i++, q += LINEAR_BLOCK) {
-                vi dot;
-                dot_block(1, bits, bits, tile, &q, sum + i, &dot);
-                acc = chain(dot, sx[i], scale, acc);
-                acc_bias = vf_fma(vf_set1(d[i]), bias, acc_bias);
+                VEC_UNROLL
+                for (int part = 0; part < parts; part++) {
+                    vi dot = dot_start(kind, sum + 2 * i, part);
+                    dot_part(1, kind, kind, part, tile, &q, &dot);
+                    acc = chain(dot, sx[i], scale[part], acc);
+                }
+                if (!IS_E2M1(kind))
+                    acc_bias = vf_fma(vf_set1(d[i]), bias, acc_bias);
             }
         }
     }
@@ -275,18 +348,18 @@ VEC_INLINE void gemv_terms(const int bits, const int terms, const struct packed 
     vf_store(c->b, acc_bias);
 }
 
-VEC_INLINE void gemv_bits(const int bits, const struct packed *p, const unsigned char *tile, const struct acts *a,
+VEC_INLINE void gemv_kind(const int kind, const struct packed *p, const unsigned char *tile, const struct acts *a,
                           int64_t row, struct chains *c)
 {
     if (a->terms == 1)
-        gemv_terms(bits, 1, p, tile, a, row, c);
+        gemv_terms(kind, 1, p, tile, a, row, c);
     else
-        gemv_terms(bits, 2, p, tile, a, row, c);
+        gemv_terms(kind, 2, p, tile, a, row, c);
 }
 
 static void gemv(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row, struct chains *c)
 {
-    BY_BITS(gemv_bits, p->bits, p, tile, a, row, c);
+    BY_KIND(gemv_kind, kind_of(p), p, tile, a, row, c);
 }
 
 /* --- dense products -------------------------------------------------------------------------------------------------
@@ -295,12 +368,16 @@ static void gemv(const struct packed *p, const unsigned char *tile, const struct
 VEC_INLINE void dense_rows(const int R, const enum dtype type, const unsigned char *w, int64_t n, const float *x,
                            int64_t x_stride, struct chains *c)
 {
-    vf acc[DENSE_ROWS];
+    vf acc[DENSE_ROWS], scale = vf_set1(1);
     VEC_UNROLL
     for (int r = 0; r < R; r++)
         acc[r] = vf_load(c[r].a);
     for (int64_t k = 0; k < n; k++, w += row16_size(type)) {
-        vf v = widen(type, w);
+        if (type == DTYPE_F8_E4M3 && k % LINEAR_BLOCK == 0) {
+            scale = vf_load_e8m0(w);
+            w += LINEAR_TILE;
+        }
+        vf v = type == DTYPE_F8_E4M3 ? vf_mul(scale, widen(type, w)) : widen(type, w);
         VEC_UNROLL
         for (int r = 0; r < R; r++)
             acc[r] = vf_fma(vf_set1(x[r * x_stride + k]), v, acc[r]);
@@ -325,7 +402,9 @@ static void dense(const struct packed *p, const unsigned char *tile, int64_t k0,
                   int64_t x_stride, int64_t n_row, struct chains *c)
 {
     const unsigned char *w = tile + (size_t)k0 * row16_size(p->dtype);
-    if (p->dtype == DTYPE_F32)
+    if (p->dtype == DTYPE_F8_E4M3) /* k0 begins a block */
+        dense_type(DTYPE_F8_E4M3, w + k0 / LINEAR_BLOCK * LINEAR_TILE, n, x + k0, x_stride, n_row, c);
+    else if (p->dtype == DTYPE_F32)
         dense_type(DTYPE_F32, w, n, x + k0, x_stride, n_row, c);
     else if (p->dtype == DTYPE_F16)
         dense_type(DTYPE_F16, w, n, x + k0, x_stride, n_row, c);
@@ -337,15 +416,23 @@ static void dense(const struct packed *p, const unsigned char *tile, int64_t k0,
 VEC_INLINE void dense_tiles(const int T, const enum dtype type, size_t tile_size, const unsigned char *w, int64_t n,
                             const float *x, struct chains *c)
 {
-    vf acc[LINEAR_GEMV_TILES];
+    vf acc[LINEAR_GEMV_TILES], scale[LINEAR_GEMV_TILES];
     VEC_UNROLL
     for (int t = 0; t < T; t++)
-        acc[t] = vf_set1(0);
+        acc[t] = scale[t] = vf_set1(0);
     for (int64_t k = 0; k < n; k++, w += row16_size(type)) {
         vf xk = vf_set1(x[k]);
+        if (type == DTYPE_F8_E4M3 && k % LINEAR_BLOCK == 0) {
+            VEC_UNROLL
+            for (int t = 0; t < T; t++)
+                scale[t] = vf_load_e8m0(w + (size_t)t * tile_size);
+            w += LINEAR_TILE;
+        }
         VEC_UNROLL
-        for (int t = 0; t < T; t++)
-            acc[t] = vf_fma(xk, widen(type, w + (size_t)t * tile_size), acc[t]);
+        for (int t = 0; t < T; t++) {
+            vf v = widen(type, w + (size_t)t * tile_size);
+            acc[t] = vf_fma(xk, type == DTYPE_F8_E4M3 ? vf_mul(scale[t], v) : v, acc[t]);
+        }
     }
     VEC_UNROLL
     for (int t = 0; t < T; t++)
@@ -365,7 +452,9 @@ VEC_INLINE void dense_gemv_type(const enum dtype type, const struct packed *p, c
 
 static void dense_gemv(const struct packed *p, const unsigned char *tile, int n_tile, const float *x, struct chains *c)
 {
-    if (p->dtype == DTYPE_F32)
+    if (p->dtype == DTYPE_F8_E4M3)
+        dense_gemv_type(DTYPE_F8_E4M3, p, tile, n_tile, x, c);
+    else if (p->dtype == DTYPE_F32)
         dense_gemv_type(DTYPE_F32, p, tile, n_tile, x, c);
     else if (p->dtype == DTYPE_F16)
         dense_gemv_type(DTYPE_F16, p, tile, n_tile, x, c);

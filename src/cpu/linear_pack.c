@@ -3,7 +3,9 @@
  * The form of a parameter is fixed here, by its planes and the precision alone:
  *
  *   exact precision, quantized   dense float32, dequantized
- *   quantized                    affine, in bit planes
+ *   affine                       affine, in bit planes
+ *   mxfp4, nvfp4                 e2m1
+ *   mxfp8                        dense, E4M3 with a scale for each block
  *   dense                        dense in its stored type
  *   vector (norms)               float32
  *
@@ -16,6 +18,20 @@
 #include "base/num.h"
 #include "cpu/linear.h"
 
+/* Integer codes. */
+static void plan_codes(struct packed *p, const struct quant *q)
+{
+    bool affine = q->mode == QUANT_AFFINE;
+    p->form = affine ? LINEAR_AFFINE : LINEAR_E2M1;
+    p->dtype = q->scale_dtype;
+    p->bits = q->bits;
+    p->group_blocks = MAX(q->group / LINEAR_BLOCK, 1);
+    p->parts = q->group < LINEAR_BLOCK ? LINEAR_BLOCK / q->group : 1;
+    p->block_size = (size_t)p->bits * LINEAR_QUAD_BYTES;
+    p->group_size =
+        (size_t)p->group_blocks * p->block_size + (size_t)(affine ? 2 : p->parts) * LINEAR_TILE * dtype_size(p->dtype);
+}
+
 /* Fills in everything but the data. False when the size overflows. */
 static bool plan(struct packed *p, const struct weight *w, enum precision precision, size_t *size)
 {
@@ -27,14 +43,14 @@ static bool plan(struct packed *p, const struct weight *w, enum precision precis
         p->dtype = quantized ? DTYPE_F32 : w->dtype;
         if (!num_mul((size_t)w->n_in, LINEAR_TILE * dtype_size(p->dtype), &p->tile_size))
             return false;
+    } else if (w->quant.mode == QUANT_MXFP8) {
+        p->form = LINEAR_DENSE;
+        p->dtype = DTYPE_F8_E4M3;
+        if (!num_mul((size_t)(w->n_in / LINEAR_BLOCK), (size_t)LINEAR_FP8_BLOCK, &p->tile_size))
+            return false;
     } else {
-        p->form = LINEAR_AFFINE;
-        p->dtype = w->quant.scale_dtype;
-        p->bits = w->quant.bits;
-        p->group_blocks = w->quant.group / LINEAR_BLOCK;
-        p->block_size = (size_t)p->bits * LINEAR_QUAD_BYTES;
-        p->group_size = (size_t)p->group_blocks * p->block_size + 2 * LINEAR_TILE * dtype_size(p->dtype);
-        if (!num_mul((size_t)(w->n_in / w->quant.group), p->group_size, &p->tile_size))
+        plan_codes(p, &w->quant);
+        if (!num_mul((size_t)(linear_blocks(w->n_in) / p->group_blocks), p->group_size, &p->tile_size))
             return false;
     }
     return num_mul(p->tile_size, (size_t)p->n_tile, size) && num_add(*size, sizeof *p, size) &&
@@ -62,12 +78,12 @@ static void put_quad(unsigned char *lane, int b, int j, uint32_t values)
     memcpy(lane, &v, sizeof v);
 }
 
-/* codes: the row's n_in codes; o: the output's lane. Loading spends its time here, so four codes go at once. */
+/* codes: the row's codes, whole blocks; o: the output's lane. Loading spends its time here, so four codes go at once. */
 static void place_codes(const struct packed *p, unsigned char *tile, int o, const uint8_t *codes)
 {
     int      low = linear_low_bits(p->bits), rest = p->bits - low;
     uint32_t low_mask = ((1u << low) - 1) * BYTES4, rest_mask = ((1u << rest) - 1) * BYTES4, c;
-    for (int64_t b = 0; b < p->n_in / LINEAR_BLOCK; b++) {
+    for (int64_t b = 0; b < linear_blocks(p->n_in); b++) {
         int64_t        g = b / p->group_blocks;
         unsigned char *block = tile + (size_t)g * p->group_size + (size_t)(b % p->group_blocks) * p->block_size;
         for (int j = 0; j < LINEAR_QUADS; j++, codes += sizeof c) {
@@ -81,11 +97,23 @@ static void place_codes(const struct packed *p, unsigned char *tile, int o, cons
 
 static void place_scales(const struct packed *p, unsigned char *tile, int o, const void *scales, const void *biases)
 {
-    size_t size = dtype_size(p->dtype), at = (size_t)p->group_blocks * p->block_size + (size_t)o * size;
-    for (int64_t g = 0; g < p->n_in / LINEAR_BLOCK / p->group_blocks; g++) {
-        unsigned char *s = tile + (size_t)g * p->group_size + at;
-        memcpy(s, (const char *)scales + (size_t)g * size, size);
-        memcpy(s + LINEAR_TILE * size, (const char *)biases + (size_t)g * size, size);
+    size_t  size = dtype_size(p->dtype), at = (size_t)p->group_blocks * p->block_size + (size_t)o * size;
+    int64_t groups = p->n_in * p->parts / (p->group_blocks * LINEAR_BLOCK);
+    for (int64_t g = 0; g < groups; g++) {
+        unsigned char *s = tile + (size_t)(g / p->parts) * p->group_size + at;
+        memcpy(s + (size_t)(g % p->parts) * LINEAR_TILE * size, (const char *)scales + (size_t)g * size, size);
+        if (p->form == LINEAR_AFFINE)
+            memcpy(s + LINEAR_TILE * size, (const char *)biases + (size_t)g * size, size);
+    }
+}
+
+/* mxfp8: blocks of scales and codes. */
+static void place_fp8(const struct packed *p, unsigned char *tile, int o, const uint8_t *codes, const uint8_t *scales)
+{
+    for (int64_t b = 0; b < p->n_in / LINEAR_BLOCK; b++, tile += LINEAR_FP8_BLOCK) {
+        tile[o] = scales[b];
+        for (int i = 0; i < LINEAR_BLOCK; i++)
+            tile[(i + 1) * LINEAR_TILE + o] = *codes++;
     }
 }
 
@@ -114,12 +142,17 @@ static void pack_row(const struct pack *k, unsigned char *tile, int o, int64_t r
     }
     const void *codes = row_of(w->data, quant_row_bytes(q, w->n_in), row);
     const void *scales = row_of(w->scales, quant_scale_row_bytes(q, w->n_in), row);
-    const void *biases = row_of(w->biases, quant_scale_row_bytes(q, w->n_in), row);
+    const void *biases = w->biases ? row_of(w->biases, quant_scale_row_bytes(q, w->n_in), row) : NULL;
+    if (k->p->dtype == DTYPE_F8_E4M3) {
+        place_fp8(k->p, tile, o, codes, scales);
+        return;
+    }
     if (k->p->form == LINEAR_DENSE) {
         quant_decode_row(q, codes, scales, biases, w->n_in, buf);
         place_dense(k->p, tile, o, buf);
         return;
     }
+    memset((char *)buf + w->n_in / LINEAR_BLOCK * LINEAR_BLOCK, 0, LINEAR_BLOCK); /* the last block may be a half */
     quant_codes_row(q, codes, w->n_in, buf);
     place_codes(k->p, tile, o, buf);
     place_scales(k->p, tile, o, scales, biases);

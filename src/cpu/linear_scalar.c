@@ -35,23 +35,25 @@ static float block_scale(const float *x, float *inv)
 
 static void put_block(const struct acts *a, int64_t row, int64_t b, const int8_t *q, float sx)
 {
-    int32_t sum = 0;
+    int32_t sum[2] = {0, 0};
     for (int i = 0; i < LINEAR_BLOCK; i++)
-        sum += q[i];
+        sum[i / (LINEAR_BLOCK / 2)] += q[i];
     memcpy(acts_q(a, row) + b * LINEAR_BLOCK, q, LINEAR_BLOCK);
     acts_sx(a, row)[b] = sx;
-    acts_d(a, row)[b] = sx * (float)sum;
-    acts_sum(a, row)[b] = sum;
+    acts_d(a, row)[b] = sx * (float)(sum[0] + sum[1]);
+    memcpy(acts_sum(a, row) + 2 * b, sum, sizeof sum);
 }
 
 static void quantize(const struct acts *a, int64_t row, const float *x)
 {
-    for (int64_t b = 0; b < a->blocks; b += a->terms, x += LINEAR_BLOCK) {
-        int8_t q[LINEAR_BLOCK], rest[LINEAR_BLOCK];
-        float  inv, sx = block_scale(x, &inv), sub = sx * LINEAR_TERM2, sub_inv = inv * LINEAR_TERM2_INV;
+    for (int64_t b = 0; b < a->blocks; b += a->terms) {
+        float        part[LINEAR_BLOCK];
+        const float *v32 = acts_block(a, x, b, part);
+        int8_t       q[LINEAR_BLOCK], rest[LINEAR_BLOCK];
+        float        inv, sx = block_scale(v32, &inv), sub = sx * LINEAR_TERM2, sub_inv = inv * LINEAR_TERM2_INV;
         for (int i = 0; i < LINEAR_BLOCK; i++) {
-            int32_t v = inv == 0 ? 0 : round_even(x[i] * inv);
-            float   left = inv == 0 ? 0 : fmaf((float)-v, sx, x[i]) * sub_inv;
+            int32_t v = inv == 0 ? 0 : round_even(v32[i] * inv);
+            float   left = inv == 0 ? 0 : fmaf((float)-v, sx, v32[i]) * sub_inv;
             q[i] = (int8_t)v;
             rest[i] = (int8_t)round_even(left);
         }
@@ -76,28 +78,60 @@ static void unpack_block(int bits, const unsigned char *block, uint8_t *out)
         }
 }
 
+/* Scale, or the half scale of doubled E2M1 values. */
+static float scale_value(const struct packed *p, const unsigned char *s, int o)
+{
+    if (p->form == LINEAR_AFFINE)
+        return dtype_load(p->dtype, s, o);
+    return 0.5f * (p->parts == 2 ? quant_e4m3_value(s[o]) : quant_e8m0_value(s[o]));
+}
+
+static void unpack_scales(const struct packed *p, const unsigned char *s, int64_t g, struct panel *out)
+{
+    size_t size = LINEAR_TILE * dtype_size(p->dtype);
+    for (int k = 0; k < p->parts; k++)
+        for (int o = 0; o < LINEAR_TILE; o++)
+            out->scale[g * p->parts + k][o] = scale_value(p, s + (size_t)k * size, o);
+    if (p->form == LINEAR_AFFINE)
+        quant_widen(p->dtype, s + size, LINEAR_TILE, out->bias[g]);
+}
+
 static void unpack(const struct packed *p, const unsigned char *tile, int64_t b0, int64_t n, struct panel *out)
 {
     for (int64_t b = 0; b < n; b++) {
         int64_t              g = (b0 + b) / p->group_blocks, in_group = (b0 + b) % p->group_blocks;
         const unsigned char *group = tile + (size_t)g * p->group_size;
         unpack_block(p->bits, group + (size_t)in_group * p->block_size, out->codes[b]);
-        if (in_group == 0) {
-            const unsigned char *s = group + (size_t)p->group_blocks * p->block_size;
-            quant_widen(p->dtype, s, LINEAR_TILE, out->scale[b / p->group_blocks]);
-            quant_widen(p->dtype, s + LINEAR_TILE * dtype_size(p->dtype), LINEAR_TILE, out->bias[b / p->group_blocks]);
-        }
+        for (int i = 0; p->form == LINEAR_E2M1 && i < LINEAR_BLOCK_BYTES; i++)
+            out->codes[b][i] = (uint8_t)(quant_e2m1_twice[out->codes[b][i]] + LINEAR_E2M1_ZERO);
+        if (in_group == 0)
+            unpack_scales(p, group + (size_t)p->group_blocks * p->block_size, b / p->group_blocks, out);
     }
 }
 
-/* The integer dot of one block with each of the 16 outputs. */
-static void idot(const uint8_t *codes, const int8_t *q, int32_t out[LINEAR_TILE])
+/* The integer dots of quads j0 .. j1 - 1 of a block with each of the 16 outputs; `zero` is the code of value 0. */
+static void idot(const uint8_t *codes, const int8_t *q, int zero, int j0, int j1, int32_t out[LINEAR_TILE])
 {
     memset(out, 0, LINEAR_TILE * sizeof *out);
-    for (int j = 0; j < LINEAR_QUADS; j++)
+    for (int j = j0; j < j1; j++)
         for (int o = 0; o < LINEAR_TILE; o++)
             for (int i = 0; i < 4; i++)
-                out[o] += codes[(j * LINEAR_TILE + o) * 4 + i] * q[4 * j + i];
+                out[o] += (codes[(j * LINEAR_TILE + o) * 4 + i] - zero) * q[4 * j + i];
+}
+
+/* One block of one row; scale and bias: those of its groups. */
+static void block(const struct packed *p, const uint8_t *codes, const int8_t *q, float sx, float d,
+                  const float (*scale)[LINEAR_TILE], const float *bias, struct chains *c)
+{
+    int zero = p->form == LINEAR_E2M1 ? LINEAR_E2M1_ZERO : 0, quads = LINEAR_QUADS / p->parts;
+    for (int k = 0; k < p->parts; k++) {
+        int32_t dot[LINEAR_TILE];
+        idot(codes, q, zero, k * quads, (k + 1) * quads, dot);
+        for (int o = 0; o < LINEAR_TILE; o++)
+            c->a[o] = fmaf((float)dot[o], sx * scale[k][o], c->a[o]);
+    }
+    for (int o = 0; p->form == LINEAR_AFFINE && o < LINEAR_TILE; o++)
+        c->b[o] = fmaf(d, bias[o], c->b[o]);
 }
 
 static void gemm(const struct packed *p, const struct panel *panel, int64_t b0, int64_t n, const struct acts *a,
@@ -107,14 +141,9 @@ static void gemm(const struct packed *p, const struct panel *panel, int64_t b0, 
         const int8_t *q = acts_q(a, row + r) + b0 * a->terms * LINEAR_BLOCK;
         const float  *sx = acts_sx(a, row + r) + b0 * a->terms, *d = acts_d(a, row + r) + b0 * a->terms;
         for (int64_t b = 0; b < n * a->terms; b++) {
-            int64_t      g = b / a->terms / p->group_blocks;
-            const float *scale = panel->scale[g], *bias = panel->bias[g];
-            int32_t      dot[LINEAR_TILE];
-            idot(panel->codes[b / a->terms], q + b * LINEAR_BLOCK, dot);
-            for (int o = 0; o < LINEAR_TILE; o++) {
-                c->a[o] = fmaf((float)dot[o], sx[b] * scale[o], c->a[o]);
-                c->b[o] = fmaf(d[b], bias[o], c->b[o]);
-            }
+            int64_t g = b / a->terms / p->group_blocks;
+            block(p, panel->codes[b / a->terms], q + b * LINEAR_BLOCK, sx[b], d[b], panel->scale + g * p->parts,
+                  panel->bias[g], c);
         }
     }
 }
@@ -122,7 +151,7 @@ static void gemm(const struct packed *p, const struct panel *panel, int64_t b0, 
 static void gemv(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row, struct chains *c)
 {
     struct panel panel;
-    int64_t      blocks = p->n_in / LINEAR_BLOCK;
+    int64_t      blocks = linear_blocks(p->n_in);
     memset(c, 0, sizeof *c);
     for (int64_t b = 0; b < blocks; b += LINEAR_PANEL) {
         int64_t n = MIN(blocks - b, LINEAR_PANEL);
@@ -131,13 +160,25 @@ static void gemv(const struct packed *p, const unsigned char *tile, const struct
     }
 }
 
+/* Elements [0, 16) of input k of a dense tile. */
+static void dense_widen(const struct packed *p, const unsigned char *tile, int64_t k, float w[LINEAR_TILE])
+{
+    if (p->dtype != DTYPE_F8_E4M3) {
+        quant_widen(p->dtype, tile + (size_t)k * LINEAR_TILE * dtype_size(p->dtype), LINEAR_TILE, w);
+        return;
+    }
+    const unsigned char *s = tile + (size_t)(k / LINEAR_BLOCK) * LINEAR_FP8_BLOCK;
+    const unsigned char *codes = s + (size_t)(k % LINEAR_BLOCK + 1) * LINEAR_TILE;
+    for (int o = 0; o < LINEAR_TILE; o++)
+        w[o] = quant_e8m0_value(s[o]) * quant_e4m3_value(codes[o]);
+}
+
 static void dense(const struct packed *p, const unsigned char *tile, int64_t k0, int64_t n, const float *x,
                   int64_t x_stride, int64_t n_row, struct chains *c)
 {
-    size_t step = LINEAR_TILE * dtype_size(p->dtype);
     for (int64_t k = k0; k < k0 + n; k++) {
         float w[LINEAR_TILE];
-        quant_widen(p->dtype, tile + (size_t)k * step, LINEAR_TILE, w);
+        dense_widen(p, tile, k, w);
         for (int64_t r = 0; r < n_row; r++)
             for (int o = 0; o < LINEAR_TILE; o++)
                 c[r].a[o] = fmaf(x[r * x_stride + k], w[o], c[r].a[o]);

@@ -25,6 +25,14 @@
 #define VEC_KEEP(v) __asm__("" : "+v"(v))
 #endif
 
+/* 16 E4M3 values as float16 / 256: the fields have the same order, and float16 has one exponent bit more. */
+VEC_INLINE __m256i e4m3_as_f16(const void *p)
+{
+    __m256i c = _mm256_cvtepu8_epi16(_mm_loadu_si128(p));
+    __m256i sign = _mm256_slli_epi16(_mm256_srli_epi16(c, 7), 15);
+    return _mm256_or_si256(sign, _mm256_slli_epi16(_mm256_and_si256(c, _mm256_set1_epi16(0x7f)), 7));
+}
+
 #if defined(VEC_AVX512)
 
 typedef __m512i vi;
@@ -55,6 +63,11 @@ VEC_INLINE vi vi_add(vi a, vi b)
 {
     return _mm512_add_epi32(a, b);
 }
+/* Each byte of a, below 16, becomes an entry of the table. */
+VEC_INLINE vi vi_table(const uint8_t table[16], vi a)
+{
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)table)), a);
+}
 VEC_INLINE vf vi_float(vi a)
 {
     return _mm512_cvtepi32_ps(a);
@@ -63,6 +76,15 @@ VEC_INLINE vf vf_load_bf16(const void *p)
 {
     __m512i w = _mm512_cvtepu16_epi32(_mm256_loadu_si256(p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(w, 16));
+}
+VEC_INLINE vf vf_load_e8m0(const void *p)
+{
+    __m512i w = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_cvtepu8_epi16(_mm_loadu_si128(p))), 23);
+    return _mm512_castsi512_ps(_mm512_max_epi32(w, _mm512_set1_epi32(0x00400000)));
+}
+VEC_INLINE vf vf_load_e4m3(const void *p)
+{
+    return _mm512_mul_ps(_mm512_cvtph_ps(e4m3_as_f16(p)), _mm512_set1_ps(256));
 }
 
 #if defined(VEC_VNNI)
@@ -134,6 +156,11 @@ VEC_INLINE vi vi_add(vi x, vi y)
 {
     return (vi){_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
 }
+VEC_INLINE vi vi_table(const uint8_t table[16], vi x)
+{
+    const __m256i t = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)table));
+    return (vi){_mm256_shuffle_epi8(t, x.a), _mm256_shuffle_epi8(t, x.b)};
+}
 VEC_INLINE vf vi_float(vi x)
 {
     return (vf){_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
@@ -145,6 +172,23 @@ VEC_INLINE __m256 vf_load8_bf16(const void *p)
 VEC_INLINE vf vf_load_bf16(const void *p)
 {
     return (vf){vf_load8_bf16(p), vf_load8_bf16((const __m128i *)p + 1)};
+}
+/* E8M0: the exponent of a float32; 0 is 2^-127. */
+VEC_INLINE __m256 vf_load8_e8m0(const void *p)
+{
+    __m256i w = _mm256_slli_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64(p)), 23);
+    return _mm256_castsi256_ps(_mm256_max_epi32(w, _mm256_set1_epi32(0x00400000)));
+}
+VEC_INLINE vf vf_load_e8m0(const void *p)
+{
+    return (vf){vf_load8_e8m0(p), vf_load8_e8m0((const char *)p + 8)};
+}
+VEC_INLINE vf vf_load_e4m3(const void *p)
+{
+    const __m256  rest = _mm256_set1_ps(256);
+    const __m256i h = e4m3_as_f16(p);
+    return (vf){_mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(h)), rest),
+                _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(h, 1)), rest)};
 }
 VEC_INLINE vi vi_pairs(vi w, vi x)
 {

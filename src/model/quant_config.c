@@ -29,6 +29,15 @@ static void text_of(char out[64], const struct quant *q)
         snprintf(out, 64, "%s %d bits group %d", quant_mode_name(q->mode), q->bits, q->group);
 }
 
+/* mode, bits and group_size of one object; what is missing is mlx-lm's default. */
+static struct quant declared_form(struct config *o)
+{
+    struct quant q = quant_default(quant_mode_from_name(config_str_or(o, "mode", "affine")));
+    q.bits = (int)config_int_or(o, "bits", 1, 32, q.bits);
+    q.group = (int)config_int_or(o, "group_size", 1, 1 << 20, q.group);
+    return q;
+}
+
 /* What q declares for module `name`; all: the fields for every module. false: nothing is declared. */
 static bool expected(struct config *q, const char *name, const struct quant *all, struct quant *out)
 {
@@ -41,9 +50,7 @@ static bool expected(struct config *q, const char *name, const struct quant *all
     struct config *o = config_kind(q, name) == CONFIG_OBJECT ? config_object(q, name) : NULL;
     if (!o)
         return false;
-    out->mode = quant_mode_from_name(config_str_or(o, "mode", "affine"));
-    out->bits = (int)config_int_or(o, "bits", 1, 32, all->bits);
-    out->group = (int)config_int_or(o, "group_size", 1, 1 << 20, all->group);
+    *out = declared_form(o);
     return true;
 }
 
@@ -55,9 +62,7 @@ void quant_config_compare(struct config *c, const struct params *p, const struct
     int            n = 0;
     if (!q)
         return;
-    all = (struct quant){.mode = quant_mode_from_name(config_str_or(q, "mode", "affine")),
-                         .bits = (int)config_int_or(q, "bits", 1, 32, 4),
-                         .group = (int)config_int_or(q, "group_size", 1, 1 << 20, 64)};
+    all = declared_form(q);
     for (size_t i = 0; i < p->n; i++) {
         const struct param *row = &p->v[i];
         if (row->n_dim != 2 || !row->bytes)

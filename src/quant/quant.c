@@ -28,14 +28,14 @@ static const struct {
     unsigned                bits;      /* set of widths */
     int                     groups[3]; /* allowed sizes, 0: none */
     bool                    float_scales;
-    const struct quant_ops *ops; /* NULL: not supported yet */
+    const struct quant_ops *ops;
 } modes[QUANT_MODES] = {
     [QUANT_NONE] = {"none", 0, {0}, false, NULL},
     [QUANT_AFFINE] =
         {"affine", SET(2) | SET(3) | SET(4) | SET(5) | SET(6) | SET(8), {32, 64, 128}, true, &quant_affine},
-    [QUANT_MXFP4] = {"mxfp4", SET(4), {32}, false, NULL},
-    [QUANT_MXFP8] = {"mxfp8", SET(8), {32}, false, NULL},
-    [QUANT_NVFP4] = {"nvfp4", SET(4), {16}, false, NULL},
+    [QUANT_MXFP4] = {"mxfp4", SET(4), {32}, false, &quant_floats},
+    [QUANT_MXFP8] = {"mxfp8", SET(8), {32}, false, &quant_floats},
+    [QUANT_NVFP4] = {"nvfp4", SET(4), {16}, false, &quant_floats},
 };
 
 const char *quant_mode_name(enum quant_mode mode)
@@ -49,6 +49,22 @@ enum quant_mode quant_mode_from_name(const char *name)
         if (strcmp(name, modes[m].name) == 0)
             return (enum quant_mode)m;
     return QUANT_NONE;
+}
+
+struct quant quant_default(enum quant_mode mode)
+{
+    switch (mode) {
+    case QUANT_AFFINE:
+        return (struct quant){mode, 4, 64, DTYPE_NONE};
+    case QUANT_MXFP4:
+        return (struct quant){mode, 4, 32, DTYPE_U8};
+    case QUANT_MXFP8:
+        return (struct quant){mode, 8, 32, DTYPE_U8};
+    case QUANT_NVFP4:
+        return (struct quant){mode, 4, 16, DTYPE_U8};
+    default:
+        return (struct quant){QUANT_NONE, 0, 0, DTYPE_NONE};
+    }
 }
 
 size_t quant_row_bytes(const struct quant *q, int64_t K)
@@ -172,11 +188,6 @@ int quant_from_planes(struct quant *out, const struct tensor_view *w, const stru
                    w->file, w->name, tensor_view_shape_text(w, a), scales->name, dtype_name(scales->dtype),
                    tensor_view_shape_text(scales, b), K);
         return ERR_MISFIT;
-    }
-    if (!modes[mode].ops) {
-        faults_add(f, ERR_UNSUPPORTED, w->name, "%s: '%s' is quantized as %s, which is not supported yet", w->file,
-                   w->name, modes[mode].name);
-        return ERR_UNSUPPORTED;
     }
     *out = (struct quant){mode, (int)bits, (int)group, scales->dtype};
     return 0;

@@ -26,6 +26,9 @@ struct quant {
 const char     *quant_mode_name(enum quant_mode mode);
 enum quant_mode quant_mode_from_name(const char *name);
 
+/* The bits and group that MLX takes for a mode when none are given; scale_dtype is U8 or, for affine, DTYPE_NONE. */
+struct quant quant_default(enum quant_mode mode);
+
 struct tensor_view;
 /* Decides the mode of the planes of one parameter whose logical input width is K, from the planes alone
  * (bits = 32 * cols / K, group = K / groups), and checks every shape: leading dimensions equal, packed width exact,
@@ -41,17 +44,22 @@ size_t quant_scale_row_bytes(const struct quant *q, int64_t K);
 /* Widens n elements of F16, BF16 or F32 (p need not be aligned) to float32. */
 void quant_widen(enum dtype d, const void *p, int64_t n, float *out);
 
-/* Decodes the first K elements of a row to float32: fl(fl(scale * code) + bias) with scale and bias widened to float32.
- */
+/* Decodes the first K elements of a row to float32: fl(fl(scale * code) + bias) with scale and bias widened to float32,
+ * or fl(scale * code) in the modes without biases (biases is not read then). */
 void quant_decode_row(const struct quant *q, const void *codes, const void *scales, const void *biases, int64_t K,
                       float *out);
-/* The integer codes of a row (affine and the 4-bit float modes: the raw code), one byte each. */
+/* The codes of a row as stored, one byte each. */
 void quant_codes_row(const struct quant *q, const void *codes, int64_t K, uint8_t *out);
 /* Writes K codes (each < 2^bits) as a packed row; the reverse of quant_codes_row. */
 void quant_pack_row(const struct quant *q, const uint8_t *codes, int64_t K, void *out);
 
-/* Affine encoding of one row of K float32 values, bit-equal to mx.quantize on mlx's CPU backend (docs/quantization.md):
- * writes codes, scales and biases (scale_dtype). */
+/* Encodes one row of K float32 values (whole groups, finite), bit-equal to mx.quantize on mlx's CPU backend
+ * (docs/quantization.md): writes codes, scales and, for affine, biases (scale_dtype). */
 void quant_encode_row(const struct quant *q, const float *w, int64_t K, void *codes, void *scales, void *biases);
+
+/* The values of an E2M1 code, doubled so that they are integers, and of E4M3 and E8M0 codes (floats.c). */
+extern const int8_t quant_e2m1_twice[16];
+float               quant_e4m3_value(uint8_t code);
+float               quant_e8m0_value(uint8_t code);
 
 #endif

@@ -22,6 +22,25 @@ enum { ROWS = 33, N_IN_MAX = 1152 };
 static const int        widths[] = {2, 3, 4, 5, 6, 8}, groups[] = {32, 64, 128};
 static const enum dtype types[] = {DTYPE_F16, DTYPE_BF16, DTYPE_F32};
 
+/* How a weight is stored; a dense one has its type in scale_dtype. */
+static const struct quant floats[] = {
+    {QUANT_MXFP4, 4, 32, DTYPE_U8}, {QUANT_MXFP8, 8, 32, DTYPE_U8}, {QUANT_NVFP4, 4, 16, DTYPE_U8}};
+
+static struct quant affine(int bits, int group, enum dtype d)
+{
+    return (struct quant){QUANT_AFFINE, bits, group, d};
+}
+
+static struct quant dense(enum dtype d)
+{
+    return (struct quant){QUANT_NONE, 0, 0, d};
+}
+
+static struct quant affine_or_dense(int bits, enum dtype d) /* bits 0: dense */
+{
+    return bits ? affine(bits, 32, d) : dense(d);
+}
+
 /* One product: planes of W[n_out, n_in] and ROWS rows of x. */
 struct product {
     struct weight w;
@@ -62,11 +81,11 @@ static void plant_extremes(float *x, int64_t n_in)
 }
 
 /* The planes of p->dense, which becomes what they hold. */
-static void encode(struct product *p, int bits, int group, enum dtype d)
+static void encode(struct product *p)
 {
     int64_t n_in = p->w.n_in;
-    p->w.quant = (struct quant){QUANT_AFFINE, bits, group, d};
-    size_t row = quant_row_bytes(&p->w.quant, n_in), srow = quant_scale_row_bytes(&p->w.quant, n_in);
+    int     group = p->w.quant.group;
+    size_t  row = quant_row_bytes(&p->w.quant, n_in), srow = quant_scale_row_bytes(&p->w.quant, n_in);
     p->scales = need(srow * (size_t)p->w.n_out);
     p->biases = need(srow * (size_t)p->w.n_out);
     for (int64_t o = 0; o < p->w.n_out; o++) {
@@ -74,19 +93,19 @@ static void encode(struct product *p, int bits, int group, enum dtype d)
         char *b = (char *)p->biases + (size_t)o * srow;
         for (int64_t i = 0; i < n_in && o % 5 == 1; i++) /* all codes but one of a group at the end of their range */
             p->dense[o * n_in + i] = i % group ? 1.0f : -1.5f;
+        for (int64_t i = 0; i < n_in && o % 5 == 2; i++) /* groups of very different sizes */
+            p->dense[o * n_in + i] *= i / group % 2 ? 1e-3f : 20;
         quant_encode_row(&p->w.quant, p->dense + o * n_in, n_in, c, s, b);
         quant_decode_row(&p->w.quant, c, s, b, n_in, p->dense + o * n_in);
     }
     p->w.scales = p->scales;
-    p->w.biases = p->biases;
+    p->w.biases = p->w.quant.mode == QUANT_AFFINE ? p->biases : NULL;
 }
 
-/* bits 0: dense of type d; else affine with scales of type d. */
-static void product_init(struct kc *k, struct product *p, int bits, int group, enum dtype d, int64_t n_out,
-                         int64_t n_in)
+static void product_init(struct kc *k, struct product *p, struct quant q, int64_t n_out, int64_t n_in)
 {
     size_t n = (size_t)(n_out * n_in);
-    *p = (struct product){.w = {.name = "w", .n_out = n_out, .n_in = n_in, .dtype = d}};
+    *p = (struct product){.w = {.name = "w", .n_out = n_out, .n_in = n_in, .quant = q, .dtype = q.scale_dtype}};
     p->dense = need(n * 4);
     p->codes = need(n * 4);
     p->x = need((size_t)(ROWS * n_in) * 4);
@@ -100,13 +119,13 @@ static void product_init(struct kc *k, struct product *p, int bits, int group, e
         p->bias[i] = (float)kc_normal(k);
     p->w.bias = kc_below(k, 2) ? p->bias : NULL;
     p->w.data = p->codes;
-    if (bits) {
-        encode(p, bits, group, d);
+    if (q.mode != QUANT_NONE) {
+        encode(p);
         return;
     }
     for (size_t i = 0; i < n; i++)
-        narrow(d, p->dense[i], p->codes, (int64_t)i);
-    quant_widen(d, p->codes, (int64_t)n, p->dense);
+        narrow(q.scale_dtype, p->dense[i], p->codes, (int64_t)i);
+    quant_widen(q.scale_dtype, p->codes, (int64_t)n, p->dense);
 }
 
 static void product_deinit(struct product *p)
@@ -158,10 +177,11 @@ static void quantized_row(const float *x, int64_t n_in, enum precision precision
 {
     for (int64_t b = 0; b < n_in; b += LINEAR_BLOCK) {
         float amax = 0;
-        for (int i = 0; i < LINEAR_BLOCK; i++)
+        int   n = (int)MIN(n_in - b, LINEAR_BLOCK);
+        for (int i = 0; i < n; i++)
             amax = fmaxf(amax, fabsf(x[b + i]));
         float s = amax < 1e-33f ? 0 : amax / 127, inv = amax < 1e-33f ? 0 : 127 / amax;
-        for (int i = 0; i < LINEAR_BLOCK; i++) {
+        for (int i = 0; i < n; i++) {
             float q = rintf(x[b + i] * inv), rest = rintf(fmaf(-q, s, x[b + i]) * (inv * 254));
             out[b + i] = (double)q * s + (precision == PRECISION_HIGH ? (double)rest * (s * (1.0f / 254)) : 0);
             step[b + i] = s == 0 ? fabsf(x[b + i]) : precision == PRECISION_HIGH ? s / 500.0 : s / 1.99;
@@ -172,9 +192,9 @@ static void quantized_row(const float *x, int64_t n_in, enum precision precision
 /* Compares row r of the product, y[n_out], with both truths. */
 static void check_row(struct kc *k, const struct product *p, enum precision precision, int64_t r, const float *y)
 {
-    int64_t       n = p->w.n_in;
-    const float  *x = p->x + r * n;
-    bool          quantized = p->w.quant.mode != QUANT_NONE && precision != PRECISION_EXACT;
+    int64_t      n = p->w.n_in;
+    const float *x = p->x + r * n;
+    bool quantized = p->w.quant.mode != QUANT_NONE && p->w.quant.mode != QUANT_MXFP8 && precision != PRECISION_EXACT;
     static double q[N_IN_MAX], step[N_IN_MAX];
     bool          finite = true;
     for (int64_t i = 0; i < n; i++) {
@@ -205,13 +225,12 @@ static void check_row(struct kc *k, const struct product *p, enum precision prec
 }
 
 /* The level against both truths and against scalar, for several numbers of rows and threads. */
-static void check_product(struct kc *k, int bits, int group, enum dtype d, enum precision precision, int64_t n_out,
-                          int64_t n_in)
+static void check_product(struct kc *k, struct quant q, enum precision precision, int64_t n_out, int64_t n_in)
 {
     static const int rows[] = {1, 2, 3, 4, 5, 7, 17, ROWS};
     struct product   p;
     int              threads = 1 + kc_below(k, 3);
-    product_init(k, &p, bits, group, d, n_out, n_in);
+    product_init(k, &p, q, n_out, n_in);
     float          *want = need((size_t)(ROWS * n_out) * 4), *got = need((size_t)(ROWS * n_out) * 4);
     struct backend *one = backend_new(CPU_SCALAR, 1, precision, ROWS, n_in);
     prepare(one, &p.w);
@@ -222,8 +241,8 @@ static void check_product(struct kc *k, int bits, int group, enum dtype d, enum 
     prepare(b, &p.w);
     for (int i = 0; i < 4; i++) {
         int n = i ? rows[kc_below(k, (int)ARRAY_LEN(rows))] : 1;
-        kc_notef(k, "%d bits, group %d, %s, [%d, %d], precision %d, %d rows, %d threads", bits, group, dtype_name(d),
-                 (int)n_out, (int)n_in, (int)precision, n, threads);
+        kc_notef(k, "%s, %d bits, group %d, %s, [%d, %d], precision %d, %d rows, %d threads", quant_mode_name(q.mode),
+                 q.bits, q.group, dtype_name(q.scale_dtype), (int)n_out, (int)n_in, (int)precision, n, threads);
         compute(k, b, &p, n, got);
         kc_same_floats(k, "against scalar", got, want, ROWS * n_out);
     }
@@ -247,10 +266,20 @@ static void check_affine(struct kc *k)
         for (size_t g = 0; g < ARRAY_LEN(groups); g++)
             for (size_t t = 0; t < ARRAY_LEN(types); t++)
                 for (int p = PRECISION_DEFAULT; p <= PRECISION_EXACT; p++)
-                    check_product(k, widths[b], groups[g], types[t], (enum precision)p, some_outputs(k),
+                    check_product(k, affine(widths[b], groups[g], types[t]), (enum precision)p, some_outputs(k),
                                   groups[g] * (1 + kc_below(k, 3)));
     for (size_t b = 0; b < ARRAY_LEN(widths); b++) /* more than one panel */
-        check_product(k, widths[b], groups[b % 3], DTYPE_F16, (enum precision)(b % 2), 33, N_IN_MAX);
+        check_product(k, affine(widths[b], groups[b % 3], DTYPE_F16), (enum precision)(b % 2), 33, N_IN_MAX);
+}
+
+static void check_floats(struct kc *k)
+{
+    for (size_t m = 0; m < ARRAY_LEN(floats); m++)
+        for (int p = PRECISION_DEFAULT; p <= PRECISION_EXACT; p++) {
+            for (int n = 1; n <= 5; n++) /* nvfp4: also rows that end in half a block */
+                check_product(k, floats[m], (enum precision)p, some_outputs(k), n * floats[m].group);
+            check_product(k, floats[m], (enum precision)p, 33, N_IN_MAX - floats[m].group);
+        }
 }
 
 static void check_dense(struct kc *k)
@@ -258,17 +287,17 @@ static void check_dense(struct kc *k)
     static const int64_t ins[] = {1, 5, 31, 64, 100, 577, 1100};
     for (size_t t = 0; t < ARRAY_LEN(types); t++)
         for (size_t i = 0; i < ARRAY_LEN(ins); i++)
-            check_product(k, 0, 0, types[t], (enum precision)kc_below(k, 3), some_outputs(k), ins[i]);
+            check_product(k, dense(types[t]), (enum precision)kc_below(k, 3), some_outputs(k), ins[i]);
 }
 
 enum { FUSED_IN = 96, FUSED_OUT = 50 };
 
 /* The fused operations give the bits of their composition. */
-static void check_fused_case(struct kc *k, int gate_bits, int up_bits, enum dtype d, int64_t n_row)
+static void check_fused_case(struct kc *k, struct quant gate_quant, struct quant up_quant, int64_t n_row)
 {
     struct product gate, up;
-    product_init(k, &gate, gate_bits, 32, d, FUSED_OUT, FUSED_IN);
-    product_init(k, &up, up_bits, 32, d, FUSED_OUT, FUSED_IN);
+    product_init(k, &gate, gate_quant, FUSED_OUT, FUSED_IN);
+    product_init(k, &up, up_quant, FUSED_OUT, FUSED_IN);
     struct backend *b = backend_new(k->level, 2, PRECISION_DEFAULT, ROWS, FUSED_IN);
     struct run      r = {.backend = b};
     struct ops      plain = {.linear = b->ops.linear, .silu_mul = b->ops.silu_mul};
@@ -280,7 +309,8 @@ static void check_fused_case(struct kc *k, int gate_bits, int up_bits, enum dtyp
         y[i] = kc_guard((size_t)(n_row * FUSED_OUT) * 4);
         t[i] = (struct tensor){y[i], n_row, FUSED_OUT, FUSED_OUT};
     }
-    kc_notef(k, "%d and %d bits, %s, %d rows", gate_bits, up_bits, dtype_name(d), (int)n_row);
+    kc_notef(k, "%s %d and %s %d bits, %d rows", quant_mode_name(gate_quant.mode), gate_quant.bits,
+             quant_mode_name(up_quant.mode), up_quant.bits, (int)n_row);
     ops_set_defaults(&plain);
     const struct weight *w[] = {&gate.w, &up.w};
     b->ops.linear_many(&r, 2, w, x, t);
@@ -303,21 +333,24 @@ static void check_fused_case(struct kc *k, int gate_bits, int up_bits, enum dtyp
 
 static void check_fused(struct kc *k)
 {
+    static const int bits[][2] = {{4, 8}, {0, 0}, {4, 0}, {0, 6}};
     for (size_t t = 0; t < ARRAY_LEN(types); t++)
         for (int64_t n_row = 1; n_row < ROWS; n_row += 18) {
-            check_fused_case(k, 4, 8, types[t], n_row);
-            check_fused_case(k, 0, 0, types[t], n_row);
-            check_fused_case(k, 4, 0, types[t], n_row);
-            check_fused_case(k, 0, 6, types[t], n_row);
+            for (size_t c = 0; c < ARRAY_LEN(bits); c++)
+                check_fused_case(k, affine_or_dense(bits[c][0], types[t]), affine_or_dense(bits[c][1], types[t]),
+                                 n_row);
+            for (size_t m = 0; m < ARRAY_LEN(floats); m++)
+                check_fused_case(k, floats[m], affine_or_dense(t == 0 ? 4 : 0, types[t]), n_row);
+            check_fused_case(k, floats[t], floats[(t + 1) % 3], n_row);
         }
 }
 
-static void check_embed_case(struct kc *k, int bits, int group, enum dtype d, int n_row)
+static void check_embed_case(struct kc *k, struct quant q, int n_row)
 {
     enum { TOKENS = 40, WIDTH = 128 };
     struct product p;
     int32_t        token[ROWS];
-    product_init(k, &p, bits, group, d, TOKENS, WIDTH);
+    product_init(k, &p, q, TOKENS, WIDTH);
     struct backend *b = backend_new(k->level, 2, PRECISION_DEFAULT, ROWS, WIDTH);
     struct step     s = {.n_row = n_row, .token = token};
     struct run      r = {.backend = b, .step = &s};
@@ -335,9 +368,10 @@ static void check_embed_case(struct kc *k, int bits, int group, enum dtype d, in
 static void check_embed(struct kc *k)
 {
     for (size_t t = 0; t < ARRAY_LEN(types); t++) {
-        check_embed_case(k, 0, 0, types[t], 3);
+        check_embed_case(k, dense(types[t]), 3);
+        check_embed_case(k, floats[t], 5);
         for (size_t b = 0; b < ARRAY_LEN(widths); b++)
-            check_embed_case(k, widths[b], groups[b % 3], types[t], 17);
+            check_embed_case(k, affine(widths[b], groups[b % 3], types[t]), 17);
     }
 }
 
@@ -357,15 +391,13 @@ static void bench_linear(void *arg)
 }
 
 /* One row of a matrix larger than the caches reads memory; many rows of a small one compute. */
-static void bench_case(struct kc *k, int bits, enum dtype d, enum precision precision, int64_t n_row, int64_t n_out)
+static void bench_case(struct kc *k, struct quant q, enum precision precision, int64_t n_row, int64_t n_out)
 {
     enum { N_IN = 1024 };
     char           name[64];
-    struct bench   b = {.w = {.name = "w", .n_out = n_out, .n_in = N_IN, .dtype = d}};
+    struct bench   b = {.w = {.name = "w", .n_out = n_out, .n_in = N_IN, .quant = q, .dtype = q.scale_dtype}};
     size_t         size = (size_t)n_out * N_IN * 4;
     unsigned char *planes = need(size);
-    if (bits)
-        b.w.quant = (struct quant){QUANT_AFFINE, bits, 64, d};
     for (size_t i = 0; i < size; i++)
         planes[i] = (unsigned char)(kc_random(k) & 0x3b); /* finite in every type */
     b.w.data = b.w.scales = b.w.biases = planes;
@@ -376,8 +408,8 @@ static void bench_case(struct kc *k, int bits, enum dtype d, enum precision prec
     b.y = (struct tensor){need((size_t)(n_row * n_out) * 4), n_row, n_out, n_out};
     for (int64_t i = 0; i < n_row * N_IN; i++)
         tensor_row(b.x, 0)[i] = (float)kc_normal(k);
-    snprintf(name, sizeof name, "linear %d bits %s, %d x %d x %d%s", bits, dtype_name(d), (int)n_row, N_IN, (int)n_out,
-             precision == PRECISION_HIGH ? ", high" : "");
+    snprintf(name, sizeof name, "linear %s %d bits %s, %d x %d x %d%s", quant_mode_name(q.mode), q.bits,
+             dtype_name(q.scale_dtype), (int)n_row, N_IN, (int)n_out, precision == PRECISION_HIGH ? ", high" : "");
     double bytes = (double)b.run.backend->packed_size(b.run.backend, &b.w, WEIGHT_LINEAR);
     kc_rate(k, name, kc_time(bench_linear, &b), n_row == 1 ? bytes : 0, 2.0 * (double)(n_row * N_IN * n_out));
     b.run.backend->release(b.run.backend, &b.w);
@@ -389,22 +421,34 @@ static void bench_case(struct kc *k, int bits, enum dtype d, enum precision prec
 static void bench_affine(struct kc *k)
 {
     for (size_t b = 0; b < ARRAY_LEN(widths); b++)
-        bench_case(k, widths[b], DTYPE_F16, PRECISION_DEFAULT, 1, 128 << 10);
+        bench_case(k, affine(widths[b], 64, DTYPE_F16), PRECISION_DEFAULT, 1, 128 << 10);
     for (size_t b = 2; b < ARRAY_LEN(widths); b++)
-        bench_case(k, widths[b], DTYPE_F16, PRECISION_DEFAULT, 256, 1024);
-    bench_case(k, 4, DTYPE_F16, PRECISION_HIGH, 256, 1024);
+        bench_case(k, affine(widths[b], 64, DTYPE_F16), PRECISION_DEFAULT, 256, 1024);
+    bench_case(k, affine(4, 64, DTYPE_F16), PRECISION_HIGH, 256, 1024);
+}
+
+static void bench_both(struct kc *k, const struct quant *q, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bench_case(k, q[i], PRECISION_DEFAULT, 1, 64 << 10);
+        bench_case(k, q[i], PRECISION_DEFAULT, 256, 1024);
+    }
+}
+
+static void bench_floats(struct kc *k)
+{
+    bench_both(k, floats, ARRAY_LEN(floats));
 }
 
 static void bench_dense(struct kc *k)
 {
-    for (size_t t = 0; t < ARRAY_LEN(types); t++) {
-        bench_case(k, 0, types[t], PRECISION_DEFAULT, 1, 64 << 10);
-        bench_case(k, 0, types[t], PRECISION_DEFAULT, 256, 1024);
-    }
+    const struct quant q[] = {dense(DTYPE_F16), dense(DTYPE_BF16), dense(DTYPE_F32)};
+    bench_both(k, q, ARRAY_LEN(q));
 }
 
 const struct check linear_checks[] = {
     {"linear_affine", check_affine, bench_affine},
+    {"linear_floats", check_floats, bench_floats},
     {"linear_dense", check_dense, bench_dense},
     {"linear_fused", check_fused, NULL},
     {"embed", check_embed, NULL},

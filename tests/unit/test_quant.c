@@ -1,4 +1,4 @@
-/* src/quant against MLX's own planes (tests/data/quant/affine.bin, made by tools/make_quant_fixture.py). */
+/* src/quant against MLX's own planes (tests/data/quant, made by tools/make_quant_fixture.py). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "formats/tensor_view.h"
 #include "quant/quant.h"
 
-enum { ROWS = 4, K = 256 };
+enum { ROWS = 4, FLOAT_ROWS = 8, K = 256 };
 
 static const enum dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
 static const int        widths[] = {2, 3, 4, 5, 6, 8};
@@ -88,6 +88,59 @@ static void test_planes_of_mlx(void **state)
     fclose(f);
 }
 
+/* The float modes: planes from w, values from planes. */
+static void test_float_planes_of_mlx(void **state)
+{
+    (void)state;
+    static const struct quant modes[] = {
+        {QUANT_MXFP4, 4, 32, DTYPE_U8}, {QUANT_MXFP8, 8, 32, DTYPE_U8}, {QUANT_NVFP4, 4, 16, DTYPE_U8}};
+    static float w[FLOAT_ROWS * K], values[FLOAT_ROWS * K];
+    uint8_t      codes[FLOAT_ROWS * K], scales[FLOAT_ROWS * K / 16];
+    FILE        *f = fopen("tests/data/quant/floats.bin", "rb");
+    assert_non_null(f);
+    read_exactly(f, w, sizeof w);
+    for (size_t m = 0; m < ARRAY_LEN(modes); m++) {
+        const struct quant *q = &modes[m];
+        size_t              row = quant_row_bytes(q, K), srow = quant_scale_row_bytes(q, K);
+        read_exactly(f, codes, FLOAT_ROWS * row);
+        read_exactly(f, scales, FLOAT_ROWS * srow);
+        read_exactly(f, values, sizeof values);
+        for (size_t r = 0; r < FLOAT_ROWS; r++) {
+            uint8_t got[K], got_scales[K / 16], ints[K], packed[K];
+            float   out[K];
+            quant_encode_row(q, w + r * K, K, got, got_scales, NULL);
+            assert_memory_equal(got_scales, scales + r * srow, srow);
+            assert_memory_equal(got, codes + r * row, row);
+            quant_codes_row(q, got, K, ints);
+            quant_pack_row(q, ints, K, packed);
+            assert_memory_equal(packed, got, row);
+            quant_decode_row(q, got, got_scales, NULL, K, out);
+            for (int i = 0; i < K; i++)
+                if (out[i] != values[r * K + (size_t)i])
+                    fail_msg("%s, row %zu, %d: %g, wanted %g", quant_mode_name(q->mode), r, i, out[i],
+                             values[r * K + (size_t)i]);
+        }
+    }
+    assert_int_equal(fgetc(f), EOF);
+    fclose(f);
+}
+
+/* Scales at the ends of their range; what MLX stores modulo 256 stays at the least. */
+static void test_float_ends(void **state)
+{
+    (void)state;
+    struct quant q = {QUANT_MXFP4, 4, 32, DTYPE_U8};
+    float        w[32] = {1e-40f}, out[32];
+    uint8_t      codes[16], scale;
+    quant_encode_row(&q, w, 32, codes, &scale, NULL);
+    assert_int_equal(scale, 0);
+    quant_decode_row(&q, codes, &scale, NULL, 32, out);
+    assert_true(out[0] >= 0 && out[0] < 1e-38f);
+    assert_true(quant_e8m0_value(0) == 0x1p-127f);
+    assert_true(quant_e8m0_value(255) > 3.4e38f);
+    assert_true(quant_e4m3_value(0x7e) == 448 && quant_e4m3_value(0xff) == -480 && quant_e4m3_value(1) == 0x1p-9f);
+}
+
 /* Bit order, by hand: widths that do not divide a byte. */
 static void test_bit_order(void **state)
 {
@@ -146,6 +199,29 @@ static void test_from_planes(void **state)
         }
 }
 
+static void test_from_float_planes(void **state)
+{
+    (void)state;
+    static const struct {
+        int             cols, s_cols;
+        enum quant_mode mode;
+        int             bits, group;
+    } cases[] = {{16, 4, QUANT_MXFP4, 4, 32}, {32, 4, QUANT_MXFP8, 8, 32}, {16, 8, QUANT_NVFP4, 4, 16}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct tensor_view w = view("a.weight", DTYPE_U32, 5, cases[i].cols);
+        struct tensor_view s = view("a.scales", DTYPE_U8, 5, cases[i].s_cols);
+        struct faults      f = {0};
+        struct quant       q;
+        assert_int_equal(quant_from_planes(&q, &w, &s, NULL, 128, &f), 0);
+        assert_int_equal(q.mode, cases[i].mode);
+        assert_int_equal(q.bits, cases[i].bits);
+        assert_int_equal(q.group, cases[i].group);
+        assert_int_equal(quant_row_bytes(&q, 128), cases[i].cols * 4);
+        assert_int_equal(quant_scale_row_bytes(&q, 128), cases[i].s_cols);
+        faults_deinit(&f);
+    }
+}
+
 /* Every misfit is one fault of its code whose sentence holds the words. */
 static void test_refusals(void **state)
 {
@@ -171,10 +247,8 @@ static void test_refusals(void **state)
         {DTYPE_U32, DTYPE_F16, DTYPE_F16, 16, 5, 0, 0, 128, ERR_MISFIT, "does not hold"},
         {DTYPE_U32, DTYPE_F16, DTYPE_F16, 16, 5, 2, 2, 0, ERR_MISFIT, "does not hold"},
         {DTYPE_U32, DTYPE_F16, DTYPE_F16, INT64_MAX / 2, 5, 2, 2, 128, ERR_MISFIT, "does not hold"},
-        {DTYPE_U32, DTYPE_U8, DTYPE_NONE, 16, 5, 4, 0, 128, ERR_UNSUPPORTED, "mxfp4, which is not supported yet"},
-        {DTYPE_U32, DTYPE_U8, DTYPE_NONE, 32, 5, 4, 0, 128, ERR_UNSUPPORTED, "mxfp8"},
-        {DTYPE_U32, DTYPE_U8, DTYPE_NONE, 16, 5, 8, 0, 128, ERR_UNSUPPORTED, "nvfp4"},
-        {DTYPE_U32, DTYPE_U8, DTYPE_NONE, 8, 5, 4, 0, 128, ERR_MISFIT, "does not hold"}, /* 2 bits of floats */
+        {DTYPE_U32, DTYPE_U8, DTYPE_NONE, 32, 5, 8, 0, 128, ERR_MISFIT, "does not hold"}, /* 8 bits in 16s */
+        {DTYPE_U32, DTYPE_U8, DTYPE_NONE, 8, 5, 4, 0, 128, ERR_MISFIT, "does not hold"},  /* 2 bits of floats */
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct tensor_view w = view("a.weight", cases[i].w, 5, cases[i].cols);
@@ -195,8 +269,14 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_planes_of_mlx), cmocka_unit_test(test_bit_order), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_from_planes),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_planes_of_mlx),
+        cmocka_unit_test(test_float_planes_of_mlx),
+        cmocka_unit_test(test_float_ends),
+        cmocka_unit_test(test_bit_order),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_from_planes),
+        cmocka_unit_test(test_from_float_planes),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

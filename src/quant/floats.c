@@ -1,0 +1,148 @@
+/* The modes whose codes are small floats: mxfp4, mxfp8 and nvfp4. w = value(code) * value(scale), no bias.
+ *
+ *   mode    codes                      a scale for   scales                      largest code value
+ *   mxfp4   E2M1, 4 bits               32 inputs     E8M0: 2^(byte - 127)        6
+ *   mxfp8   E4M3, 8 bits               32 inputs     E8M0                        448
+ *   nvfp4   E2M1, 4 bits               16 inputs     E4M3                        6
+ *
+ *   E2M1   s e e m          0 0.5 1 1.5 2 3 4 6, and from code 8 on the same below zero
+ *   E4M3   s e e e e m m m  bias 7, subnormals in steps of 2^-9, no infinity; MLX reads 0x7f as 480
+ *   E8M0   e e e e e e e e  a power of two; 0 is 2^-127, MLX reads 255 as infinity
+ *
+ * A row of 4-bit codes is packed as affine packs 4 bits, the lower half of a byte first; of 8-bit codes it is bytes.
+ *
+ * Encoding follows mx.quantize on the CPU for float32 input. Per group, in float32, with amax the largest magnitude:
+ *
+ *   mxfp4, mxfp8   e = ceil(log2(amax / largest)), 0 for a group of zeros; scale = 2^e
+ *   nvfp4          scale = E4M3(amax / largest)
+ *   code           of w / scale: the nearest E2M1 (the lower code of two at the same distance as float32 sees it), or
+ *                  E4M3 to nearest even, at most 448
+ *
+ * One difference: below 2^-127 the exponent does not fit a byte, and MLX stores it modulo 256, which decodes to huge
+ * values. Here it stays at 2^-127. Source: mlx 0.32.4 by experiment (its published source rounds the logarithm, its
+ * packages take the ceiling), described in docs/quantization.md.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/num.h"
+#include "quant/modes.h"
+
+#define E4M3_MAX_BITS 0x43e00000u    /* 448 as float32 */
+#define E4M3_NORMAL_BITS 0x3c800000u /* 2^-6, the smallest normal */
+#define E4M3_STEP_BITS 0x46800000u   /* 2^14: float32 numbers from here on have steps of 2^-9 */
+#define E8M0_BIAS 127
+
+const int8_t quant_e2m1_twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+/* --- values ------------------------------------------------------------------------------------------------------ */
+
+static float e2m1_value(uint8_t code)
+{
+    float v = (float)quant_e2m1_twice[code & 7] / 2;
+    return code & 8 ? -v : v;
+}
+
+float quant_e4m3_value(uint8_t code)
+{
+    float v = f16_to_f32((uint16_t)((code & 0x7f) << 7)) * 256;
+    return code & 0x80 ? -v : v;
+}
+
+float quant_e8m0_value(uint8_t code)
+{
+    return f32_from_bits(code ? (uint32_t)code << 23 : 0x00400000);
+}
+
+/* The nearest E2M1 code. Distances are rounded to float32, so that far away many codes are equally near. */
+static uint8_t e2m1_code(float x)
+{
+    uint8_t best = 0;
+    float   least = fabsf(x);
+    for (uint8_t c = 1; c < 16; c++) {
+        float d = fabsf(x - e2m1_value(c));
+        if (d < least) {
+            least = d;
+            best = c;
+        }
+    }
+    return best;
+}
+
+static uint8_t e4m3_code(float x)
+{
+    uint32_t u = f32_bits(x), sign = u & 0x80000000, code;
+    u ^= sign;
+    if (u >= E4M3_MAX_BITS)
+        code = 0x7e;
+    else if (u < E4M3_NORMAL_BITS)
+        code = f32_bits(f32_from_bits(u) + f32_from_bits(E4M3_STEP_BITS)) - E4M3_STEP_BITS;
+    else
+        code = (u + 0x7ffff + (u >> 20 & 1) - ((127u - 7) << 23)) >> 20;
+    return (uint8_t)(sign >> 24 | code);
+}
+
+/* The E8M0 code of a group whose largest magnitude over the largest code is r. */
+static uint8_t e8m0_code(float r)
+{
+    float e = r == 0 ? 0 : ceilf(log2f(r));
+    return (uint8_t)(e < -E8M0_BIAS ? 0 : e + E8M0_BIAS);
+}
+
+/* --- rows -------------------------------------------------------------------------------------------------------- */
+
+static void codes_row(const struct quant *q, const void *codes, int64_t K, uint8_t *out)
+{
+    const uint8_t *p = codes;
+    if (q->bits == 8)
+        memcpy(out, p, (size_t)K);
+    for (int64_t i = 0; q->bits == 4 && i < K; i++)
+        out[i] = p[i / 2] >> (4 * (i % 2)) & 15;
+}
+
+static void pack_row(const struct quant *q, const uint8_t *codes, int64_t K, void *out)
+{
+    uint8_t *p = out;
+    if (q->bits == 8)
+        memcpy(p, codes, (size_t)K);
+    for (int64_t i = 0; q->bits == 4 && i < K; i += 2)
+        p[i / 2] = (uint8_t)(codes[i] | (i + 1 < K ? codes[i + 1] << 4 : 0));
+}
+
+static float scale_value(const struct quant *q, uint8_t code)
+{
+    return q->mode == QUANT_NVFP4 ? quant_e4m3_value(code) : quant_e8m0_value(code);
+}
+
+static void decode_row(const struct quant *q, const void *codes, const void *scales, const void *biases, int64_t K,
+                       float *out)
+{
+    const uint8_t *p = codes, *s = scales;
+    float          scale = 0;
+    (void)biases;
+    for (int64_t i = 0; i < K; i++) {
+        if (i % q->group == 0)
+            scale = scale_value(q, s[i / q->group]);
+        out[i] = scale * (q->bits == 8 ? quant_e4m3_value(p[i]) : e2m1_value(p[i / 2] >> (4 * (i % 2)) & 15));
+    }
+}
+
+static void encode_row(const struct quant *q, const float *w, int64_t K, void *codes, void *scales, void *biases)
+{
+    uint8_t c[32], *out = codes, *s = scales; /* the largest group */
+    (void)biases;
+    for (int64_t g = 0; g < K / q->group; g++, w += q->group, out += q->group * q->bits / 8) {
+        float amax = 0;
+        for (int i = 0; i < q->group; i++)
+            amax = MAX(amax, fabsf(w[i]));
+        float r = amax / (q->bits == 8 ? 448.0f : 6.0f);
+        s[g] = q->mode == QUANT_NVFP4 ? e4m3_code(r) : e8m0_code(r);
+        float scale = scale_value(q, s[g]);
+        for (int i = 0; i < q->group; i++)
+            c[i] = q->bits == 8 ? e4m3_code(w[i] / scale) : e2m1_code(w[i] / scale);
+        pack_row(q, c, q->group, out);
+    }
+}
+
+const struct quant_ops quant_floats = {decode_row, codes_row, pack_row, encode_row};
