@@ -2,7 +2,8 @@
 
 A variant has a name, the type of its floating tensors ("F32", "F16", "BF16"; scales and biases of quantized tensors
 have it too), a config.json, and where wanted: n (tokens of the prompt), shards, windows (each layer's sliding window as
-trained, 0 for none, for the reference), extra (tensors that a loader must ignore, name -> shape).
+trained, 0 for none, for the reference), extra (tensors that a loader must ignore, name -> shape), fp8 (the linear
+layers are stored as Hugging Face's FP8).
 
 Every combination of bits and group size occurs, every width with every type of scales, both spellings of rope and
 dtype, and the fields that real files leave out or set to null.
@@ -168,4 +169,9 @@ VARIANTS = [
                           "model.layers.0.self_attn.q_proj": NVFP4, "model.layers.0.self_attn.k_proj": affine(4, 64),
                           "model.layers.0.mlp.up_proj": MXFP8, "model.layers.1.self_attn.v_proj": MXFP8,
                           "model.layers.1.mlp.gate_proj": affine(8, 32), "model.layers.1.mlp.down_proj": False}),
+    # Hugging Face's FP8 with scales for tiles of 128 x 128; mlx-lm is given what they are in bfloat16.
+    variant("qwen3-fp8-bf16", "BF16", 144, 4, 2, 152, layers=1, theta=1000000.0, fp8=True,
+            fields={"attention_bias": False, "head_dim": 36,
+                    "quantization_config": {"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8",
+                                            "weight_block_size": [128, 128]}}),
 ]

@@ -109,6 +109,40 @@ def write_checkpoint(path, v, config, tensors):
     (path / "model.safetensors.index.json").write_text(json.dumps(index, indent=4) + "\n")
 
 
+def fp8_of(tensors):
+    """The linear layers of a bfloat16 checkpoint as Hugging Face's FP8: (what is stored, what that is in bfloat16).
+
+    F8_E4M3 weights, and weight_scale_inv in F32 for tiles of 128 x 128, the last of a row or column being short."""
+    stored, widened = {}, dict(tensors)
+    for name, x in tensors.items():
+        if not name.endswith("_proj.weight"):
+            stored[name] = x
+            continue
+        tiles = [-(-n // 128) for n in x.shape]
+        padded = mx.pad(x.astype(mx.float32), [(0, 128 * t - n) for t, n in zip(tiles, x.shape)])
+        blocks = padded.reshape(tiles[0], 128, tiles[1], 128)
+        scale = mx.abs(blocks).max(axis=(1, 3), keepdims=True) / 448
+        crop = lambda a: a.reshape(padded.shape)[: x.shape[0], : x.shape[1]]
+        codes = mx.to_fp8(blocks / scale)
+        stored[name] = crop(codes)
+        stored[name + "_scale_inv"] = scale.reshape(tiles)
+        widened[name] = crop(mx.from_fp8(codes, mx.float32) * scale).astype(mx.bfloat16)
+    return stored, widened
+
+
+def write_fp8(path, tensors):
+    """model.safetensors with the U8 arrays as F8_E4M3, which mlx cannot say."""
+    names = {mx.uint8: "F8_E4M3", mx.float32: "F32", mx.bfloat16: "BF16"}
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, x in tensors.items():
+        raw = bytes(memoryview(mx.contiguous(x).view(mx.uint8)))
+        offsets = [len(data), len(data) + len(raw)]
+        header[name] = {"dtype": names[x.dtype], "shape": x.shape, "data_offsets": offsets}
+        data += raw
+    text = json.dumps(header).encode()
+    (path / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
 class Windowed:
     """A layer of mlx-lm that gets its own mask: query i sees keys j <= i with i - j < window (all if window is 0)."""
 
@@ -213,6 +247,8 @@ def make_variant(v, out):
     path = out / v["name"]
     shutil.rmtree(path, ignore_errors=True)
     tensors, used = make_tensors(v, config)
+    if v.get("fp8"):
+        stored, tensors = fp8_of(tensors)
     write_checkpoint(path, v, config, tensors)
     model = load_reference(path, config)
     windows = v.get("windows")
@@ -225,6 +261,9 @@ def make_variant(v, out):
     check_rope_scaling(path, config, tokens, logits, v["name"])
     if windows and not distance(prefill(model, tokens, None), logits) > NOTICEABLE:
         sys.exit(f"{v['name']}: the windows hardly move the logits")
+    if v.get("fp8"):
+        write_fp8(path, stored)
+        used = {"fp8"}
     expected = {"tokens": mx.array(tokens, dtype=mx.int32), "logits": logits}
     mx.save_safetensors(str(path / "expected.safetensors"), expected)
     size = sum(f.stat().st_size for f in path.iterdir())
@@ -243,7 +282,7 @@ def check_coverage(used):
         for dtype in DTYPES:
             if not any((u[0], u[2]) == (bits, dtype) for u in used):
                 sys.exit(f"no variant has {bits} bits with {dtype} scales")
-    for mode in ("mxfp4", "mxfp8", "nvfp4"):
+    for mode in ("mxfp4", "mxfp8", "nvfp4", "fp8"):
         if mode not in used:
             sys.exit(f"no variant stores {mode}")
 

@@ -33,6 +33,8 @@ static const char *stored_as(const struct param *p, char out[64])
 {
     if (p->quant.mode == QUANT_NONE)
         snprintf(out, 64, "%s", dtype_name(p->dtype));
+    else if (p->quant.mode == QUANT_FP8)
+        snprintf(out, 64, "fp8 tiles of %d x %d", p->quant.group, p->quant.group);
     else
         snprintf(out, 64, "%s %d bits group %d", quant_mode_name(p->quant.mode), p->quant.bits, p->quant.group);
     return out;

@@ -253,19 +253,8 @@ struct embed {
 
 static void embed_rows(const struct embed *m, int64_t lo, int64_t hi)
 {
-    const struct weight *w = m->w;
-    const struct quant  *q = &w->quant;
-    for (int64_t i = lo; i < hi; i++) {
-        size_t t = (size_t)m->token[i];
-        if (q->mode == QUANT_NONE) {
-            const char *row = (const char *)w->data + t * (size_t)w->n_in * dtype_size(w->dtype);
-            quant_widen(w->dtype, row, w->n_in, tensor_row(m->y, i));
-            continue;
-        }
-        size_t codes = t * quant_row_bytes(q, w->n_in), scales = t * quant_scale_row_bytes(q, w->n_in);
-        quant_decode_row(q, (const char *)w->data + codes, (const char *)w->scales + scales,
-                         w->biases ? (const char *)w->biases + scales : NULL, w->n_in, tensor_row(m->y, i));
-    }
+    for (int64_t i = lo; i < hi; i++)
+        weight_row(m->w, m->token[i], tensor_row(m->y, i));
 }
 
 static void embed_part(void *arg, int i, int n)

@@ -6,7 +6,7 @@
  *   affine                       affine, in bit planes
  *   mxfp4, nvfp4                 e2m1
  *   mxfp8                        dense, E4M3 with a scale for each block
- *   dense                        dense in its stored type
+ *   dense                        dense in its stored type (fp8: bfloat16)
  *   vector (norms)               float32
  *
  * A packed form never points into the planes, so that the loader may let them go. Embedding lookups read the planes.
@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "base/num.h"
 #include "cpu/linear.h"
 
@@ -35,12 +36,12 @@ static void plan_codes(struct packed *p, const struct quant *q)
 /* Fills in everything but the data. False when the size overflows. */
 static bool plan(struct packed *p, const struct weight *w, enum precision precision, size_t *size)
 {
-    bool quantized = w->quant.mode != QUANT_NONE;
+    bool quantized = w->quant.mode != QUANT_NONE && w->quant.mode != QUANT_FP8;
     *p = (struct packed){
         .n_out = w->n_out, .n_in = w->n_in, .n_tile = w->n_out / LINEAR_TILE + (w->n_out % LINEAR_TILE != 0)};
     if (!quantized || precision == PRECISION_EXACT) {
         p->form = LINEAR_DENSE;
-        p->dtype = quantized ? DTYPE_F32 : w->dtype;
+        p->dtype = quantized ? DTYPE_F32 : w->quant.mode == QUANT_FP8 ? DTYPE_BF16 : w->dtype;
         if (!num_mul((size_t)w->n_in, LINEAR_TILE * dtype_size(p->dtype), &p->tile_size))
             return false;
     } else if (w->quant.mode == QUANT_MXFP8) {
@@ -131,6 +132,18 @@ static void place_dense(const struct packed *p, unsigned char *tile, int o, cons
         memcpy(tile + ((size_t)i * LINEAR_TILE + (size_t)o) * size, (const char *)row + (size_t)i * size, size);
 }
 
+/* In place: n floats become n bfloat16 at the same address. */
+static void narrow_bf16(void *p, int64_t n)
+{
+    float    f;
+    uint16_t h;
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(&f, (const char *)p + 4 * i, sizeof f);
+        h = f32_to_bf16(f);
+        memcpy((char *)p + 2 * i, &h, sizeof h);
+    }
+}
+
 /* Output row `row` into lane o of its tile. buf holds one row of codes or of float32. */
 static void pack_row(const struct pack *k, unsigned char *tile, int o, int64_t row, void *buf)
 {
@@ -140,16 +153,18 @@ static void pack_row(const struct pack *k, unsigned char *tile, int o, int64_t r
         place_dense(k->p, tile, o, row_of(w->data, (size_t)w->n_in * dtype_size(w->dtype), row));
         return;
     }
+    if (k->p->form == LINEAR_DENSE && k->p->dtype != DTYPE_F8_E4M3) {
+        weight_row(w, row, buf);
+        if (k->p->dtype == DTYPE_BF16)
+            narrow_bf16(buf, w->n_in);
+        place_dense(k->p, tile, o, buf);
+        return;
+    }
     const void *codes = row_of(w->data, quant_row_bytes(q, w->n_in), row);
     const void *scales = row_of(w->scales, quant_scale_row_bytes(q, w->n_in), row);
     const void *biases = w->biases ? row_of(w->biases, quant_scale_row_bytes(q, w->n_in), row) : NULL;
     if (k->p->dtype == DTYPE_F8_E4M3) {
         place_fp8(k->p, tile, o, codes, scales);
-        return;
-    }
-    if (k->p->form == LINEAR_DENSE) {
-        quant_decode_row(q, codes, scales, biases, w->n_in, buf);
-        place_dense(k->p, tile, o, buf);
         return;
     }
     memset((char *)buf + w->n_in / LINEAR_BLOCK * LINEAR_BLOCK, 0, LINEAR_BLOCK); /* the last block may be a half */

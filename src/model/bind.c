@@ -53,9 +53,9 @@ static const struct tensor_view *plane(const struct binder *b, const struct para
 static void misfit(struct binder *b, const struct param *p, const struct tensor_view *t)
 {
     char found[TENSOR_SHAPE_TEXT], need[TENSOR_SHAPE_TEXT];
-    faults_add(&b->faults, ERR_MISFIT, t->name, "%s: %s is %s %s, needed F32, F16 or BF16 %s (%s of config.json)", t->file,
-               t->name, dtype_name(t->dtype), tensor_view_shape_text(t, found), tensor_shape_text(p->shape, p->n_dim, need),
-               p->why);
+    faults_add(&b->faults, ERR_MISFIT, t->name, "%s: %s is %s %s, needed F32, F16 or BF16 %s (%s of config.json)",
+               t->file, t->name, dtype_name(t->dtype), tensor_view_shape_text(t, found),
+               tensor_shape_text(p->shape, p->n_dim, need), p->why);
 }
 
 static bool fits_dense(const struct param *p, const struct tensor_view *t)
@@ -89,8 +89,8 @@ static void bind_quantized(struct binder *b, struct param *p, const struct tenso
     if (quant_from_planes(&p->quant, w, s, z, p->shape[1], &b->faults))
         return;
     if (w->n_dim != 2 || w->shape[0] != p->shape[0]) {
-        faults_add(&b->faults, ERR_MISFIT, w->name, "%s: %s is %s %s, needed %lld rows (%s of config.json)", w->file, w->name,
-                   dtype_name(w->dtype), tensor_view_shape_text(w, found), (long long)p->shape[0], p->why);
+        faults_add(&b->faults, ERR_MISFIT, w->name, "%s: %s is %s %s, needed %lld rows (%s of config.json)", w->file,
+                   w->name, dtype_name(w->dtype), tensor_view_shape_text(w, found), (long long)p->shape[0], p->why);
         return;
     }
     dst->quant = p->quant;
@@ -99,6 +99,33 @@ static void bind_quantized(struct binder *b, struct param *p, const struct tenso
     dst->biases = z ? z->data : NULL;
     p->dtype = w->dtype;
     p->bytes = w->size + s->size + (z ? z->size : 0);
+}
+
+/* The scales of Hugging Face's FP8 weights. */
+#define FP8_SCALES ".weight_scale_inv"
+#define FP8_TILE 128
+
+static void bind_fp8(struct binder *b, struct param *p, const struct tensor_view *w)
+{
+    const struct tensor_view *s = plane(b, p, FP8_SCALES);
+    char                      found[TENSOR_SHAPE_TEXT], shape[TENSOR_SHAPE_TEXT], need[TENSOR_SHAPE_TEXT];
+    int64_t tiles[2] = {(p->shape[0] + FP8_TILE - 1) / FP8_TILE, (p->shape[1] + FP8_TILE - 1) / FP8_TILE};
+    if (p->n_dim != 2 || w->n_dim != 2 || w->shape[0] != p->shape[0] || w->shape[1] != p->shape[1]) {
+        misfit(b, p, w);
+        return;
+    }
+    if (!s || !dtype_is_float16_32(s->dtype) || s->n_dim != 2 || s->shape[0] != tiles[0] || s->shape[1] != tiles[1]) {
+        faults_add(&b->faults, ERR_MISFIT, w->name, "%s: %s is F8_E4M3 %s with %s%s%s%s, needed F32, F16 or BF16 %s",
+                   w->file, w->name, tensor_view_shape_text(w, found), s ? s->name : "no " FP8_SCALES " beside it",
+                   s ? " " : "", s ? dtype_name(s->dtype) : "", s ? tensor_view_shape_text(s, shape) : "",
+                   tensor_shape_text(tiles, 2, need));
+        return;
+    }
+    p->quant = p->weight->quant = (struct quant){QUANT_FP8, 8, FP8_TILE, s->dtype};
+    p->weight->data = w->data;
+    p->weight->scales = s->data;
+    p->dtype = w->dtype;
+    p->bytes = w->size + s->size;
 }
 
 static void bind_weight(struct binder *b, struct param *p)
@@ -115,6 +142,10 @@ static void bind_weight(struct binder *b, struct param *p)
     z = plane(b, p, ".biases");
     if (z) {
         faults_add(&b->faults, ERR_MISFIT, z->name, "%s: %s has no %s.scales beside it", z->file, z->name, p->name);
+        return;
+    }
+    if (w->dtype == DTYPE_F8_E4M3) {
+        bind_fp8(b, p, w);
         return;
     }
     if (!fits_dense(p, w)) {
@@ -170,7 +201,7 @@ static bool matches(const char *pattern, const char *s)
 
 static bool claimed(const struct binder *b, const char *name)
 {
-    static const char *const suffixes[] = {".weight", ".scales", ".biases"};
+    static const char *const suffixes[] = {".weight", ".scales", ".biases", FP8_SCALES};
     char                     base[512];
     const struct param      *p = find_row(b, name);
     if (p && p->role == ROLE_BIAS)
@@ -203,8 +234,8 @@ static void find_unclaimed(struct binder *b)
     }
 }
 
-int params_bind(struct params *p, const struct model_desc *m, struct checkpoint *c, struct config *config, int lo, int hi,
-                const struct log *log, struct error *e)
+int params_bind(struct params *p, const struct model_desc *m, struct checkpoint *c, struct config *config, int lo,
+                int hi, const struct log *log, struct error *e)
 {
     struct binder b = {.p = p, .desc = m, .c = c, .lo = lo, .hi = hi};
     int           err = quant_config_check(config, e);
@@ -250,12 +281,12 @@ static unsigned uses_of(const struct params *p, const struct param *row)
 static int prepare_row(const struct params *p, const struct param *row, struct checkpoint *c, struct backend *backend,
                        struct error *e)
 {
-    static const char *const suffix[] = {".weight", ".scales", ".biases"};
-    struct weight           *w = row->weight;
-    const void             **slot[] = {&w->data, &w->scales, &w->biases};
-    unsigned                 uses = uses_of(p, row);
-    char                     name[512];
-    int                      err = 0;
+    struct weight    *w = row->weight;
+    const char *const suffix[] = {".weight", w->quant.mode == QUANT_FP8 ? FP8_SCALES : ".scales", ".biases"};
+    const void      **slot[] = {&w->data, &w->scales, &w->biases};
+    unsigned          uses = uses_of(p, row);
+    char              name[512];
+    int               err = 0;
     for (int i = 0; i < 3 && !err; i++) {
         if (!*slot[i])
             continue;

@@ -11,10 +11,20 @@ static struct config *declared(struct config *c)
     return q ? q : config_object(c, "quantization_config");
 }
 
+/* Hugging Face's storage of FP8 weights with scales for tiles of 128 x 128; the planes show it. */
+static bool is_fp8(struct config *q)
+{
+    return q && config_kind(q, "quant_method") == CONFIG_STR && !strcmp(config_str(q, "quant_method"), "fp8");
+}
+
 int quant_config_check(struct config *c, struct error *e)
 {
     struct config *q = config_has(c, "quantization") ? NULL : config_object(c, "quantization_config");
-    if (q && config_has(q, "quant_method"))
+    if (is_fp8(q)) {
+        int n = config_array_len(q, "weight_block_size");
+        for (int i = 0; i < n; i++)
+            config_array_int(q, "weight_block_size", i, 128, 128);
+    } else if (q && config_has(q, "quant_method"))
         config_fault(q, ERR_UNSUPPORTED, "quant_method",
                      "is \"%s\"; only MLX's own quantization is supported (convert the original model with mlx-lm)",
                      config_str_or(q, "quant_method", ""));
@@ -60,7 +70,7 @@ void quant_config_compare(struct config *c, const struct params *p, const struct
     struct quant   all, want;
     char           say[64], found[64], first[512] = "";
     int            n = 0;
-    if (!q)
+    if (!q || is_fp8(q))
         return;
     all = declared_form(q);
     for (size_t i = 0; i < p->n; i++) {

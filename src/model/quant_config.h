@@ -5,7 +5,7 @@
 #include "formats/config.h"
 #include "model/params.h"
 
-/* Refuses, by name, the storage of other tools (quant_method gptq, awq, fp8, ...). */
+/* Refuses, by name, the storage of other tools (quant_method gptq, awq, ...). */
 int quant_config_check(struct config *c, struct error *e);
 /* One warning when a bound parameter is stored otherwise than `quantization` declares (its own override first). */
 void quant_config_compare(struct config *c, const struct params *p, const struct log *log);

@@ -146,3 +146,19 @@ static void encode_row(const struct quant *q, const float *w, int64_t K, void *c
 }
 
 const struct quant_ops quant_floats = {decode_row, codes_row, pack_row, encode_row};
+
+/* Hugging Face's FP8: a row's scales are those of its band of 128 rows. */
+static void fp8_decode_row(const struct quant *q, const void *codes, const void *scales, const void *biases, int64_t K,
+                           float *out)
+{
+    const uint8_t *p = codes;
+    float          scale = 0;
+    (void)biases;
+    for (int64_t i = 0; i < K; i++) {
+        if (i % q->group == 0)
+            scale = dtype_load(q->scale_dtype, scales, i / q->group);
+        out[i] = bf16_to_f32(f32_to_bf16(quant_e4m3_value(p[i]) * scale));
+    }
+}
+
+const struct quant_ops quant_fp8 = {fp8_decode_row, codes_row, pack_row, NULL};

@@ -12,6 +12,6 @@ struct quant_ops {
     void (*encode)(const struct quant *q, const float *w, int64_t K, void *codes, void *scales, void *biases);
 };
 
-extern const struct quant_ops quant_affine, quant_floats;
+extern const struct quant_ops quant_affine, quant_floats, quant_fp8;
 
 #endif

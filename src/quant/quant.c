@@ -36,6 +36,7 @@ static const struct {
     [QUANT_MXFP4] = {"mxfp4", SET(4), {32}, false, &quant_floats},
     [QUANT_MXFP8] = {"mxfp8", SET(8), {32}, false, &quant_floats},
     [QUANT_NVFP4] = {"nvfp4", SET(4), {16}, false, &quant_floats},
+    [QUANT_FP8] = {"fp8", 0, {0}, true, &quant_fp8},
 };
 
 const char *quant_mode_name(enum quant_mode mode)
@@ -45,7 +46,7 @@ const char *quant_mode_name(enum quant_mode mode)
 
 enum quant_mode quant_mode_from_name(const char *name)
 {
-    for (int m = QUANT_NONE + 1; m < QUANT_MODES; m++)
+    for (int m = QUANT_NONE + 1; m < QUANT_FP8; m++)
         if (strcmp(name, modes[m].name) == 0)
             return (enum quant_mode)m;
     return QUANT_NONE;
@@ -74,7 +75,12 @@ size_t quant_row_bytes(const struct quant *q, int64_t K)
 
 size_t quant_scale_row_bytes(const struct quant *q, int64_t K)
 {
-    return (size_t)(K / q->group) * dtype_size(q->scale_dtype);
+    return (size_t)((K + q->group - 1) / q->group) * dtype_size(q->scale_dtype);
+}
+
+int quant_scale_rows(const struct quant *q)
+{
+    return q->mode == QUANT_FP8 ? q->group : 1;
 }
 
 void quant_widen(enum dtype d, const void *p, int64_t n, float *out)

@@ -14,7 +14,16 @@
 #include "base/error.h"
 #include "formats/dtype.h"
 
-enum quant_mode { QUANT_NONE, QUANT_AFFINE, QUANT_MXFP4, QUANT_MXFP8, QUANT_NVFP4, QUANT_MODES };
+enum quant_mode {
+    QUANT_NONE,
+    QUANT_AFFINE,
+    QUANT_MXFP4,
+    QUANT_MXFP8,
+    QUANT_NVFP4,
+    QUANT_FP8, /* no mode of MLX: Hugging Face's E4M3 weights [n_out, K] with `weight_scale_inv`, float scales of tiles
+                  of 128 x 128, [ceil(n_out / 128), ceil(K / 128)]; mlx-lm makes bfloat16 of them, and so do we */
+    QUANT_MODES
+};
 
 struct quant {
     enum quant_mode mode;
@@ -22,7 +31,7 @@ struct quant {
     enum dtype      scale_dtype; /* of scales and biases */
 };
 
-/* "affine", ...; quant_mode_from_name gives QUANT_NONE for an unknown name. */
+/* "affine", ...; quant_mode_from_name knows MLX's modes and gives QUANT_NONE for other names. */
 const char     *quant_mode_name(enum quant_mode mode);
 enum quant_mode quant_mode_from_name(const char *name);
 
@@ -37,15 +46,16 @@ struct tensor_view;
 int quant_from_planes(struct quant *out, const struct tensor_view *w, const struct tensor_view *scales,
                       const struct tensor_view *biases, int64_t K, struct faults *f);
 
-/* Bytes of one row of codes / of one row of scales. */
+/* Bytes of one row of codes / of one row of scales; how many rows of codes share a row of scales (1, QUANT_FP8: 128). */
 size_t quant_row_bytes(const struct quant *q, int64_t K);
 size_t quant_scale_row_bytes(const struct quant *q, int64_t K);
+int    quant_scale_rows(const struct quant *q);
 
 /* Widens n elements of F16, BF16 or F32 (p need not be aligned) to float32. */
 void quant_widen(enum dtype d, const void *p, int64_t n, float *out);
 
 /* Decodes the first K elements of a row to float32: fl(fl(scale * code) + bias) with scale and bias widened to float32,
- * or fl(scale * code) in the modes without biases (biases is not read then). */
+ * or fl(scale * code) in the modes without biases (biases is not read then); QUANT_FP8 rounds that to bfloat16. */
 void quant_decode_row(const struct quant *q, const void *codes, const void *scales, const void *biases, int64_t K,
                       float *out);
 /* The codes of a row as stored, one byte each. */

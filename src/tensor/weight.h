@@ -18,10 +18,13 @@ struct weight {
     struct quant quant;       /* mode QUANT_NONE when dense */
     enum dtype   dtype;       /* dense: F32, F16 or BF16 */
     const void  *data;        /* dense: [n_out, n_in]; quantized: packed codes, quant_row_bytes() a row */
-    const void  *scales;      /* [n_out, n_in / group] of quant.scale_dtype */
+    const void  *scales;      /* [n_out, n_in / group] of quant.scale_dtype; QUANT_FP8: see quant.h */
     const void  *biases;      /* likewise, affine only */
     const float *bias;        /* [n_out] added to the product, or NULL */
     void        *packed;      /* the backend's form, NULL until prepared */
 };
+
+/* Row `row` of the planes as float32 [n_in], widened or decoded. */
+void weight_row(const struct weight *w, int64_t row, float *out);
 
 #endif
