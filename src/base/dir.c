@@ -108,6 +108,15 @@ int dir_out_file(const struct dir_out *o, const char *name, char out[PATH_MAX], 
     return error_set(e, ERR_LIMIT, NULL, "the path %s/%s is too long", o->path, name);
 }
 
+int dir_out_mkdir(const struct dir_out *o, const char *name, struct error *e)
+{
+    char path[PATH_MAX];
+    int  status = dir_out_file(o, name, path, e);
+    if (!status && mkdir(path, 0777) != 0)
+        status = error_errno(e, errno, "create", path);
+    return status;
+}
+
 int dir_out_write(const struct dir_out *o, const char *name, const void *p, size_t n, struct error *e)
 {
     char            path[PATH_MAX];

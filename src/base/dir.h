@@ -20,6 +20,8 @@ struct dir_out {
 int dir_out_begin(struct dir_out *o, const char *path, bool force, struct error *e);
 /* The path of a file to be written in it. */
 int dir_out_file(const struct dir_out *o, const char *name, char out[PATH_MAX], struct error *e);
+/* Makes a folder in it, so that names "folder/file" can be written. */
+int dir_out_mkdir(const struct dir_out *o, const char *name, struct error *e);
 /* Writes a whole small file in it. */
 int  dir_out_write(const struct dir_out *o, const char *name, const void *p, size_t n, struct error *e);
 int  dir_out_finish(struct dir_out *o, struct error *e); /* idle afterwards, also when it failed */

@@ -174,6 +174,22 @@ int file_out_write(struct file_out *o, const void *p, size_t n, struct error *e)
     return 0;
 }
 
+int file_out_put(const struct file_out *o, size_t at, const void *p, size_t n, struct error *e)
+{
+    const char *from = p;
+    while (n) {
+        ssize_t k = pwrite(o->fd, from, MIN(n, WRITE_MAX), (off_t)at);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return error_errno(e, errno, "write", o->path);
+        from += k;
+        at += (size_t)k;
+        n -= (size_t)k;
+    }
+    return 0;
+}
+
 int file_rename_new(const char *from, const char *to)
 {
     struct stat st;

@@ -35,9 +35,12 @@ struct file_out {
     int   fd;
     bool  force;
 };
-int  file_out_begin(struct file_out *o, const char *path, bool force, struct error *e);
-int  file_out_check(const char *path, bool force, struct error *e); /* whether begin would refuse path, to say so early */
-int  file_out_write(struct file_out *o, const void *p, size_t n, struct error *e);
+int file_out_begin(struct file_out *o, const char *path, bool force, struct error *e);
+int file_out_check(const char *path, bool force,
+                   struct error *e); /* whether begin would refuse path, to say so early */
+int file_out_write(struct file_out *o, const void *p, size_t n, struct error *e);
+/* The same at a place in the file; several threads may write different places at once. */
+int  file_out_put(const struct file_out *o, size_t at, const void *p, size_t n, struct error *e);
 int  file_out_finish(struct file_out *o, struct error *e); /* idle afterwards, also when it failed */
 void file_out_abort(struct file_out *o);                   /* removes the temporary; fine on a zeroed or finished one */
 

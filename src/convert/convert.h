@@ -16,11 +16,43 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "quant/quant.h"
 
 /* Makes the directory out_dir, which appears whole at the end (an existing one is refused without `force`). Refused by
  * name: other architectures than llama, qwen2 and qwen3, other tensor types, tensors that the architecture does not
  * have, tokenizers and rope scalings that are not known. Data goes through tensor by tensor; the file is never in
  * memory as a whole. */
 int convert_gguf(const char *gguf_path, const char *out_dir, bool force, const struct log *log, struct error *e);
+
+/* What a matrix becomes whose name matches. A pattern matches a parameter's whole name ("model.layers.0.mlp.down_proj")
+ * or its end after a dot ("mlp.down_proj", "lm_head"); '*' is any run of characters. */
+struct convert_rule {
+    const char  *pattern;
+    struct quant form; /* mode QUANT_NONE: dense */
+};
+
+struct convert_options {
+    bool                       quantize, dequantize; /* not both */
+    struct quant               form;                 /* of quantized matrices; bits and group 0: the mode's own */
+    const char                *recipe;               /* "mixed_2_6", ...: more bits for some layers, affine; or NULL */
+    const struct convert_rule *rules;                /* stronger than all else; of several that match the last holds */
+    size_t                     n_rules;
+    enum dtype                 dtype;   /* F32, F16, BF16 of all that stays or becomes dense; NONE: see below */
+    int                        threads; /* 0: all */
+    bool                       force;
+    const struct log          *log;
+    bool (*progress)(void *ctx, size_t done, size_t total); /* bytes read; false: stop with ERR_CANCELLED. Or NULL */
+    void *ctx;
+};
+
+/* From one directory of safetensors (MLX's or Hugging Face's layout) to another, MLX's: what mlx-lm's `convert` does.
+ *
+ * Dense tensors are stored as config.json's torch_dtype says, else as they are. `quantize` encodes the embedding, the
+ * head and every linear layer whose width the group divides, scales in the dense type; matrices that are quantized
+ * already stay as they are, with a warning. `dequantize` makes all dense. Tensors that the model ignores are dropped.
+ * Data goes through row by row: memory does not grow with the model. The directory appears whole at the end. Refused by
+ * name: values that are not finite in matrices to be quantized, values that the type cannot hold, rules that match
+ * nothing or groups that do not divide where a rule asks for them. */
+int convert_model(const char *dir, const char *out_dir, const struct convert_options *o, struct error *e);
 
 #endif

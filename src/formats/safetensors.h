@@ -46,6 +46,8 @@ struct safetensors_writer;
 int  safetensors_writer_begin(struct safetensors_writer **out, const char *path, const struct tensor_view *t, size_t n,
                               const char *const *metadata_pairs, bool force, struct error *e);
 int  safetensors_writer_append(struct safetensors_writer *w, const void *p, size_t n, struct error *e);
+/* Or put pieces at their places, from several threads, without overlap: `at` counts from the first tensor's first byte. */
+int  safetensors_writer_put(struct safetensors_writer *w, size_t at, const void *p, size_t n, struct error *e);
 int  safetensors_writer_finish(struct safetensors_writer *w, struct error *e);
 void safetensors_writer_abort(struct safetensors_writer *w); /* NULL is fine */
 

@@ -1,6 +1,7 @@
 /* Writing safetensors files: the header from the descriptions, then the data as it comes; contracts in safetensors.h.
  */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,8 @@
 
 struct safetensors_writer {
     struct file_out out;
-    size_t          left; /* bytes of data still to come */
+    size_t          header, data; /* bytes */
+    atomic_size_t   left;         /* bytes of data still to come */
 };
 
 static void put_string(struct buf *b, const char *z)
@@ -134,11 +136,13 @@ int safetensors_writer_begin(struct safetensors_writer **out, const char *path, 
         return ERR_NOMEM;
     }
     buf_init(&header, SAFETENSORS_HEADER_MAX + 8);
-    status = put_header(&header, t, n, metadata_pairs, &w->left, e);
+    status = put_header(&header, t, n, metadata_pairs, &w->data, e);
     if (!status)
         status = file_out_begin(&w->out, path, force, e);
     if (!status)
         status = file_out_write(&w->out, header.p, header.n, e);
+    w->header = header.n;
+    w->left = w->data;
     buf_deinit(&header);
     if (status)
         safetensors_writer_abort(w);
@@ -151,15 +155,26 @@ int safetensors_writer_append(struct safetensors_writer *w, const void *p, size_
 {
     if (n > w->left)
         return error_set(e, ERR_INTERNAL, NULL, "%s: %zu bytes of data, but only %zu are left to write", w->out.path, n,
-                         w->left);
+                         (size_t)w->left);
     w->left -= n;
     return file_out_write(&w->out, p, n, e);
 }
 
+int safetensors_writer_put(struct safetensors_writer *w, size_t at, const void *p, size_t n, struct error *e)
+{
+    size_t end;
+    if (!num_add(at, n, &end) || end > w->data || n > w->left)
+        return error_set(e, ERR_INTERNAL, NULL, "%s: data at %zu do not fit into the %zu bytes of the tensors",
+                         w->out.path, at, w->data);
+    w->left -= n;
+    return file_out_put(&w->out, w->header + at, p, n, e);
+}
+
 int safetensors_writer_finish(struct safetensors_writer *w, struct error *e)
 {
-    int status = w->left ? error_set(e, ERR_INTERNAL, NULL, "%s: %zu bytes of data are missing", w->out.path, w->left)
-                         : file_out_finish(&w->out, e);
+    int status =
+        w->left ? error_set(e, ERR_INTERNAL, NULL, "%s: %zu bytes of data are missing", w->out.path, (size_t)w->left)
+                : file_out_finish(&w->out, e);
     safetensors_writer_abort(w);
     return status;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/glob.h"
 #include "base/num.h"
 #include "model/params.h"
 #include "model/quant_config.h"
@@ -181,24 +182,6 @@ static void bind_bias(struct binder *b, struct param *p)
     p->bytes = t->size;
 }
 
-/* '*' matches any run of characters; at most two of them in a pattern, so no blow-up. */
-static bool matches(const char *pattern, const char *s)
-{
-    for (; *pattern; pattern++, s++) {
-        if (*pattern == '*') {
-            for (const char *t = s;; t++) {
-                if (matches(pattern + 1, t))
-                    return true;
-                if (!*t)
-                    return false;
-            }
-        }
-        if (*pattern != *s)
-            return false;
-    }
-    return !*s;
-}
-
 static bool claimed(const struct binder *b, const char *name)
 {
     static const char *const suffixes[] = {".weight", ".scales", ".biases", FP8_SCALES};
@@ -217,7 +200,7 @@ static bool claimed(const struct binder *b, const char *name)
             return true;
     }
     for (const char *const *g = b->desc->ignore; g && *g; g++)
-        if (matches(*g, name))
+        if (glob_match(*g, name))
             return true;
     return false;
 }

@@ -55,11 +55,16 @@ float quant_e8m0_value(uint8_t code)
     return f32_from_bits(code ? (uint32_t)code << 23 : 0x00400000);
 }
 
-/* The nearest E2M1 code. Distances are rounded to float32, so that far away many codes are equally near. */
+/* The nearest E2M1 code; of two at the same distance the lower. Far away distances are rounded to float32, as MLX has
+ * them, so that many codes are equally near. */
 static uint8_t e2m1_code(float x)
 {
+    float a = fabsf(x), least = a;
+    if (a <= 8) {
+        int c = (a > 0.25f) + (a > 0.75f) + (a > 1.25f) + (a > 1.75f) + (a > 2.5f) + (a > 3.5f) + (a > 5);
+        return (uint8_t)(c && x < 0 ? c | 8 : c);
+    }
     uint8_t best = 0;
-    float   least = fabsf(x);
     for (uint8_t c = 1; c < 16; c++) {
         float d = fabsf(x - e2m1_value(c));
         if (d < least) {

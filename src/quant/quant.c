@@ -52,6 +52,35 @@ enum quant_mode quant_mode_from_name(const char *name)
     return QUANT_NONE;
 }
 
+static bool has_group(enum quant_mode mode, int64_t group)
+{
+    for (size_t i = 0; i < ARRAY_LEN(modes[mode].groups); i++)
+        if (modes[mode].groups[i] && modes[mode].groups[i] == group)
+            return true;
+    return false;
+}
+
+static bool has_bits(enum quant_mode mode, int64_t bits)
+{
+    return bits > 0 && bits < 32 && (modes[mode].bits & SET(bits));
+}
+
+int quant_check(const struct quant *q, struct error *e)
+{
+    if (has_bits(q->mode, q->bits) && has_group(q->mode, q->group))
+        return 0;
+    if (q->mode == QUANT_AFFINE)
+        return error_set(
+            e, ERR_INVALID, "mode",
+            "affine with %d bits in groups of %d does not exist; it has 2, 3, 4, 5, 6 or 8 bits and groups of "
+            "32, 64 or 128",
+            q->bits, q->group);
+    struct quant only = quant_default(q->mode);
+    return error_set(e, ERR_INVALID, "mode",
+                     "%s with %d bits in groups of %d does not exist; it has %d bits and groups of %d",
+                     quant_mode_name(q->mode), q->bits, q->group, only.bits, only.group);
+}
+
 struct quant quant_default(enum quant_mode mode)
 {
     switch (mode) {
@@ -144,10 +173,9 @@ static int misfit(struct faults *f, const struct tensor_view *plane, const struc
 static enum quant_mode find_mode(int64_t bits, int64_t group, bool float_scales)
 {
     for (int m = QUANT_NONE + 1; m < QUANT_MODES; m++)
-        if (modes[m].float_scales == float_scales && bits > 0 && bits < 32 && (modes[m].bits & SET(bits)))
-            for (size_t i = 0; i < ARRAY_LEN(modes[m].groups); i++)
-                if (modes[m].groups[i] && modes[m].groups[i] == group)
-                    return (enum quant_mode)m;
+        if (modes[m].float_scales == float_scales && has_bits((enum quant_mode)m, bits) &&
+            has_group((enum quant_mode)m, group))
+            return (enum quant_mode)m;
     return QUANT_NONE;
 }
 

@@ -38,6 +38,9 @@ enum quant_mode quant_mode_from_name(const char *name);
 /* The bits and group that MLX takes for a mode when none are given; scale_dtype is U8 or, for affine, DTYPE_NONE. */
 struct quant quant_default(enum quant_mode mode);
 
+/* Whether MLX has this mode with these bits and this group; ERR_INVALID says what the mode has. */
+int quant_check(const struct quant *q, struct error *e);
+
 struct tensor_view;
 /* Decides the mode of the planes of one parameter whose logical input width is K, from the planes alone
  * (bits = 32 * cols / K, group = K / groups), and checks every shape: leading dimensions equal, packed width exact,

@@ -1,0 +1,133 @@
+/* See rewrite.h. */
+#include "cli/rewrite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/num.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "convert/convert.h"
+
+#define BAR 40 /* columns */
+
+/* --- forms ------------------------------------------------------------------------------------------------------ */
+
+static int form_fault(const char *text, struct error *e)
+{
+    return error_set(
+        e, ERR_USAGE, "q",
+        "--q %.200s is not PATTERN=FORM, FORM being dense or MODE[:BITS[:GROUP]] with a mode of affine, mxfp4, "
+        "mxfp8, nvfp4",
+        text);
+}
+
+/* "MODE[:BITS[:GROUP]]" */
+static int parse_form(const char *text, const char *whole, struct quant *out, struct error *e)
+{
+    char  mode[16], *end;
+    long  n[2] = {0, 0};
+    int   given = 0;
+    char *at = strchr(text, ':');
+    snprintf(mode, sizeof mode, "%.*s", at ? (int)MIN(at - text, 15) : 15, text);
+    for (; at && *at == ':' && given < 2; at = end, given++) {
+        n[given] = strtol(at + 1, &end, 10);
+        if (end == at + 1 || n[given] < 1 || n[given] > 128)
+            return form_fault(whole, e);
+    }
+    *out = quant_default(quant_mode_from_name(mode));
+    if (out->mode == QUANT_NONE || (at && *at))
+        return form_fault(whole, e);
+    out->bits = n[0] ? (int)n[0] : out->bits;
+    out->group = n[1] ? (int)n[1] : out->group;
+    int err = quant_check(out, e);
+    return err ? error_prefix(e, "--q %.200s", whole) : 0;
+}
+
+static int parse_rule(const char *text, struct convert_rule *rule, char **pattern, struct error *e)
+{
+    const char *equals = strrchr(text, '=');
+    if (!equals || equals == text)
+        return form_fault(text, e);
+    *pattern = strndup(text, (size_t)(equals - text));
+    if (!*pattern)
+        return error_nomem(e, "the rules");
+    rule->pattern = *pattern;
+    rule->form = (struct quant){QUANT_NONE, 0, 0, DTYPE_NONE};
+    return strcmp(equals + 1, "dense") ? parse_form(equals + 1, text, &rule->form, e) : 0;
+}
+
+/* --- progress --------------------------------------------------------------------------------------------------- */
+
+/* A bar on a terminal. False when Ctrl-C came. */
+static bool show_progress(void *ctx, size_t done, size_t total)
+{
+    int filled = total ? (int)((double)done / (double)total * BAR) : BAR;
+    (void)ctx;
+    if (isatty(STDERR_FILENO)) {
+        fprintf(stderr, "\r[%.*s%*s] %3d%%", MIN(filled, BAR), "########################################",
+                BAR - MIN(filled, BAR), "", MIN(filled * 100 / BAR, 100));
+        if (done >= total)
+            fputc('\n', stderr);
+        fflush(stderr);
+    }
+    return !interrupt_pending();
+}
+
+/* --- the command ------------------------------------------------------------------------------------------------ */
+
+static enum dtype dtype_of(const char *word)
+{
+    return !strcmp(word, "float32")    ? DTYPE_F32
+           : !strcmp(word, "float16")  ? DTYPE_F16
+           : !strcmp(word, "bfloat16") ? DTYPE_BF16
+                                       : DTYPE_NONE;
+}
+
+static int check_combination(const struct options *o, enum rewrite_what what, struct error *e)
+{
+    bool recipe = o->recipe && strcmp(o->recipe, "none");
+    if (what == REWRITE_LAYOUT && (recipe || o->q.n || o->bits || o->group_size))
+        return error_set(e, ERR_USAGE, NULL, "how to quantize is said, but not -q, --quantize");
+    if (what == REWRITE_QUANTIZE && recipe && (strcmp(o->mode, "affine") || o->bits))
+        return error_set(e, ERR_USAGE, NULL,
+                         "--recipe %s chooses affine and the bits; --mode and --bits do not go with it", o->recipe);
+    return 0;
+}
+
+int rewrite_model(const struct options *o, const char *dir, enum rewrite_what what, struct error *e)
+{
+    struct log             log = err_log(o->verbose);
+    struct convert_rule   *rules = calloc(o->q.n + 1, sizeof *rules);
+    char                 **patterns = calloc(o->q.n + 1, sizeof *patterns);
+    struct convert_options c = {.quantize = what == REWRITE_QUANTIZE,
+                                .dequantize = what == REWRITE_DEQUANTIZE,
+                                .rules = rules,
+                                .n_rules = o->q.n,
+                                .dtype = dtype_of(o->dtype),
+                                .threads = (int)o->threads,
+                                .force = o->force,
+                                .log = &log,
+                                .progress = show_progress};
+    int                    err = rules && patterns ? check_combination(o, what, e) : error_nomem(e, "the rules");
+    if (what == REWRITE_QUANTIZE) {
+        c.form = (struct quant){quant_mode_from_name(o->mode), (int)o->bits, (int)o->group_size, DTYPE_NONE};
+        c.recipe = strcmp(o->recipe, "none") ? o->recipe : NULL;
+    }
+    for (size_t i = 0; i < o->q.n && !err; i++)
+        err = parse_rule(o->q.v[i], &rules[i], &patterns[i], e);
+    if (!err) {
+        interrupt_hold(true); /* the directory appears whole or not at all, and no half of it stays behind */
+        err = convert_model(dir, o->out, &c, e);
+        interrupt_hold(false);
+        if (!err)
+            err_note("made the model directory %s", o->out);
+    }
+    for (size_t i = 0; patterns && i < o->q.n; i++)
+        free(patterns[i]);
+    free(patterns);
+    free(rules);
+    return err;
+}

@@ -1,0 +1,12 @@
+/* What `convert`, `quantize` and `dequantize` share: options to a form, progress, Ctrl-C. */
+#ifndef MLXCEL_CLI_REWRITE_H
+#define MLXCEL_CLI_REWRITE_H
+
+#include "cli/options.h"
+
+enum rewrite_what { REWRITE_LAYOUT, REWRITE_QUANTIZE, REWRITE_DEQUANTIZE };
+
+/* Rewrites the model directory `dir` into o->out. Ctrl-C stops it, and nothing stays behind: ERR_CANCELLED. */
+int rewrite_model(const struct options *o, const char *dir, enum rewrite_what what, struct error *e);
+
+#endif

@@ -1,0 +1,71 @@
+/* The rewriting of one model directory, from open to rename; contracts in convert.h. */
+#include <stdlib.h>
+
+#include "arch/arch.h"
+#include "base/num.h"
+#include "convert/rewrite.h"
+
+#define NAMES_MAX ((size_t)1 << 30)
+
+/* Binds the checkpoint as every load does, without preparing it for a backend. */
+static int open_model(struct rewrite *r, struct error *e)
+{
+    struct config       *config = NULL;
+    struct model_desc    desc;
+    struct arena         arena;
+    struct model_options o = {.page_tokens = KV_TILE, .log = r->o->log};
+    int                  err = config_load(&config, r->dir, "config.json", e);
+    if (err)
+        return err;
+    arena_init(&arena, NAMES_MAX);
+    err = arch_describe(&desc, config, &arena, e);
+    if (!err)
+        return model_load(&r->model, r->dir, &desc, &arena, config, NULL, &o, e);
+    arena_deinit(&arena);
+    config_free(config);
+    return err;
+}
+
+static int fill(struct rewrite *r, const struct dir_out *out, struct error *e)
+{
+    int err = rewrite_copies(r, out, e);
+    if (!err)
+        err = rewrite_weights(r, out, e);
+    if (!err)
+        err = rewrite_config(r, out, e); /* last: what has no config.json is no model */
+    return err;
+}
+
+static void tell(const struct rewrite *r)
+{
+    log_info(r->o->log, "%zu bytes of weights, %.3f bits for each of %lld parameters", r->bytes,
+             8.0 * (double)r->bytes / (double)MAX(r->model->n_parameter, (int64_t)1), (long long)r->model->n_parameter);
+}
+
+int convert_model(const char *dir, const char *out_dir, const struct convert_options *options, struct error *e)
+{
+    struct convert_options o = *options;
+    struct rewrite         r = {.o = &o, .dir = dir};
+    struct dir_out         out = {0};
+    struct quant           form = quant_default(o.form.mode);
+    o.form = (struct quant){form.mode, o.form.bits ? o.form.bits : form.bits, o.form.group ? o.form.group : form.group,
+                            DTYPE_NONE};
+    arena_init(&r.arena, NAMES_MAX);
+    int err = o.quantize ? quant_check(&o.form, e) : 0;
+    if (!err)
+        err = open_model(&r, e);
+    if (!err)
+        err = rewrite_plan(&r, e);
+    if (!err)
+        err = dir_out_begin(&out, out_dir, o.force, e);
+    if (!err)
+        err = fill(&r, &out, e);
+    if (!err)
+        err = dir_out_finish(&out, e);
+    if (!err)
+        tell(&r);
+    dir_out_abort(&out);
+    model_free(r.model);
+    arena_deinit(&r.arena);
+    return err;
+}

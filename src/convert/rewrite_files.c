@@ -1,0 +1,225 @@
+/* The files beside the weights: config.json, whose members stay as they are written but for what the weights have become,
+ * and copies of everything else that belongs to a model. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/num.h"
+#include "convert/rewrite.h"
+
+#define CONFIG_MAX ((size_t)16 << 20)
+#define FILES_MAX 10000
+
+/* --- config.json ------------------------------------------------------------------------------------------------ */
+
+/* The end of the JSON value at p, in a text that has been parsed before. */
+static const char *value_end(const char *p, const char *end)
+{
+    int depth = 0;
+    for (; p < end; p++) {
+        if (*p == '"') {
+            for (p++; p < end && *p != '"'; p++)
+                p += *p == '\\';
+        } else if (*p == '{' || *p == '[') {
+            depth++;
+        } else if (*p == '}' || *p == ']' || *p == ',') {
+            if (depth == 0)
+                return p;
+            depth -= *p != ',';
+        }
+    }
+    return end;
+}
+
+static bool replaced(const struct rewrite *r, struct str key)
+{
+    static const char *const quantization[] = {"\"quantization\"", "\"quantization_config\""};
+    static const char *const type[] = {"\"torch_dtype\"", "\"dtype\""};
+    for (int i = 0; i < 2; i++)
+        if (str_is(key, quantization[i]) || (r->o->dtype != DTYPE_NONE && str_is(key, type[i])))
+            return true;
+    return false;
+}
+
+/* Copies the members of an object but those that are replaced. */
+static void put_members(const struct rewrite *r, struct str text, struct buf *out)
+{
+    const char *p = memchr(text.p, '{', text.n), *end = text.p + text.n;
+    bool        first = true;
+    for (p++; p < end; p++) {
+        const char *key = p + strspn(p, " \t\r\n,"), *stop = value_end(key, end);
+        if (*key != '"')
+            break;
+        const char *colon = key + 1;
+        while (*colon != '"')
+            colon += *colon == '\\' ? 2 : 1;
+        if (!replaced(r, (struct str){key, (size_t)(colon + 1 - key)})) {
+            const char *last = stop;
+            while (last > key && strchr(" \t\r\n", last[-1]))
+                last--;
+            buf_puts(out, first ? "\n    " : ",\n    ");
+            buf_put(out, key, (size_t)(last - key));
+            first = false;
+        }
+        p = stop;
+    }
+    buf_puts(out, first ? "\n    " : ",\n    ");
+}
+
+static json_t *form_json(const struct quant *q)
+{
+    return q->mode == QUANT_NONE ? json_false()
+                                 : json_pack("{s:i, s:i, s:s}", "group_size", q->group, "bits", q->bits, "mode",
+                                             quant_mode_name(q->mode));
+}
+
+/* The form that most quantized bytes of the output have: what config.json declares for all, where nothing was asked. */
+static const struct quant *common_form(const struct rewrite *r)
+{
+    const struct quant *best = NULL;
+    int64_t             most = 0;
+    if (r->o->quantize)
+        return &r->o->form;
+    for (size_t i = 0; i < r->n; i++) {
+        int64_t n = 0;
+        for (size_t k = 0; k < r->n; k++)
+            n += memcmp(&r->v[k].form, &r->v[i].form, sizeof r->v[i].form) ? 0
+                                                                           : r->v[k].source.n_out * r->v[k].source.n_in;
+        if (r->v[i].form.mode != QUANT_NONE && n > most) {
+            most = n;
+            best = &r->v[i].form;
+        }
+    }
+    return best;
+}
+
+static bool same_form(const struct quant *a, const struct quant *b)
+{
+    return a->mode == b->mode && a->bits == b->bits && a->group == b->group;
+}
+
+/* {"group_size": ..., "bits": ..., "mode": ..., "<module>": {...}, ...}; NULL when nothing is quantized. */
+static json_t *quantization(const struct rewrite *r)
+{
+    const struct quant *all = common_form(r);
+    json_t             *q = all ? form_json(all) : NULL;
+    for (size_t i = 0; q && i < r->n; i++) {
+        const struct rewrite_param *v = &r->v[i];
+        bool                        quantized = v->form.mode != QUANT_NONE;
+        if ((v->own || quantized) && !same_form(&v->form, all))
+            json_object_set_new(q, v->p->name, form_json(&v->form));
+    }
+    return q;
+}
+
+static const char *torch_name(enum dtype d)
+{
+    return d == DTYPE_F32 ? "float32" : d == DTYPE_F16 ? "float16" : "bfloat16";
+}
+
+static int put_quantization(const struct rewrite *r, struct buf *out, struct error *e)
+{
+    json_t *q = quantization(r);
+    char   *text = q ? json_dumps(q, JSON_INDENT(4)) : NULL;
+    bool    failed = q && !text;
+    for (int twice = 0; text && twice < 2; twice++) { /* mlx-lm writes both names */
+        buf_puts(out, twice ? ",\n    \"quantization_config\": " : "\"quantization\": ");
+        for (const char *p = text; *p; p++) {
+            buf_putc(out, *p);
+            if (*p == '\n')
+                buf_puts(out, "    ");
+        }
+    }
+    free(text);
+    json_decref(q);
+    return failed ? error_nomem(e, "config.json") : 0;
+}
+
+int rewrite_config(const struct rewrite *r, const struct dir_out *out, struct error *e)
+{
+    struct buf in, text;
+    char       path[PATH_MAX];
+    int        err;
+    buf_init(&in, CONFIG_MAX);
+    buf_init(&text, 2 * CONFIG_MAX);
+    snprintf(path, sizeof path, "%s/config.json", r->dir);
+    err = file_read(&in, path, e);
+    if (!err) {
+        buf_putc(&text, '{');
+        put_members(r, buf_str(&in), &text);
+        if (r->o->dtype != DTYPE_NONE)
+            buf_printf(&text, "\"torch_dtype\": \"%s\",\n    ", torch_name(r->o->dtype));
+        err = put_quantization(r, &text, e);
+        size_t n = text.n; /* without the comma that waits for more */
+        while (!text.failed && n && strchr(" \n,", text.p[n - 1]))
+            n--;
+        text.n = text.failed ? text.n : n;
+        buf_puts(&text, "\n}\n");
+    }
+    if (!err)
+        err = text.failed ? error_nomem(e, "config.json") : dir_out_write(out, "config.json", text.p, text.n, e);
+    buf_deinit(&in);
+    buf_deinit(&text);
+    return err;
+}
+
+/* --- copies ----------------------------------------------------------------------------------------------------- */
+
+/* Weights of any kind, and what is written anew. */
+static bool is_copied(const char *name)
+{
+    static const char *const ends[] = {".safetensors", ".index.json", ".bin",  ".pt",  ".pth",    ".gguf",
+                                       ".h5",          ".msgpack",    ".onnx", ".npz", ".tflite", "/config.json"};
+    char                     slashed[NAME_MAX + 2];
+    snprintf(slashed, sizeof slashed, "/%s", name);
+    for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+        size_t n = strlen(slashed), k = strlen(ends[i]);
+        if (n >= k && !strcmp(slashed + n - k, ends[i]))
+            return false;
+    }
+    return name[0] != '.';
+}
+
+static int copy_file(const struct rewrite *r, const struct dir_out *out, const char *name, struct error *e)
+{
+    struct file_map m = {0};
+    char            path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", r->dir, name);
+    int err = file_map_open(&m, path, e);
+    if (!err)
+        err = dir_out_write(out, name, m.p, m.n, e);
+    file_map_close(&m);
+    return err;
+}
+
+static int copy_folder(const struct rewrite *r, const struct dir_out *out, const char *folder, struct error *e)
+{
+    char path[PATH_MAX], name[PATH_MAX];
+    int  err = 0, n = 0;
+    snprintf(path, sizeof path, "%s/%s", r->dir, folder);
+    DIR *d = opendir(path);
+    if (!d)
+        return *folder ? 0 : error_errno(e, errno, "read", path);
+    if (*folder)
+        err = dir_out_mkdir(out, folder, e);
+    for (struct dirent *f; !err && (f = readdir(d));) {
+        struct stat st;
+        snprintf(name, sizeof name, "%s%s%s", folder, *folder ? "/" : "", f->d_name);
+        if (!is_copied(f->d_name) || fstatat(dirfd(d), f->d_name, &st, 0) || !S_ISREG(st.st_mode))
+            continue;
+        err = ++n > FILES_MAX ? error_set(e, ERR_LIMIT, NULL, "%s holds more than %d files", path, FILES_MAX)
+                              : copy_file(r, out, name, e);
+    }
+    closedir(d);
+    return err;
+}
+
+int rewrite_copies(const struct rewrite *r, const struct dir_out *out, struct error *e)
+{
+    int err = copy_folder(r, out, "", e);
+    return err ? err : copy_folder(r, out, "additional_chat_templates", e);
+}

@@ -1,0 +1,188 @@
+/* What each parameter becomes: mlx-lm's rules, its recipes, and the user's own. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/glob.h"
+#include "base/num.h"
+#include "convert/rewrite.h"
+
+/* --- recipes ---------------------------------------------------------------------------------------------------- */
+
+static const struct recipe {
+    const char *name;
+    int         low, high;
+} recipes[] = {{"mixed_2_6", 2, 6}, {"mixed_3_4", 3, 4}, {"mixed_3_6", 3, 6}, {"mixed_4_6", 4, 6}};
+
+static const struct recipe *find_recipe(const char *name)
+{
+    for (size_t i = 0; name && i < ARRAY_LEN(recipes); i++)
+        if (!strcmp(recipes[i].name, name))
+            return &recipes[i];
+    return NULL;
+}
+
+/* As mlx-lm: more bits for the head, and for values and down projections in the first and the last eighth of the layers
+ * and every third between. */
+static int recipe_bits(const struct recipe *r, const struct param *p, int n_layer)
+{
+    int  i = p->layer < 0 || p->layer >= n_layer ? 0 : p->layer, eighth = n_layer / 8;
+    bool more = i < eighth || i >= 7 * n_layer / 8 || (i - eighth) % 3 == 2;
+    bool worth = strstr(p->name, "v_proj") || strstr(p->name, "v_a_proj") || strstr(p->name, "v_b_proj") ||
+                 strstr(p->name, "down_proj");
+    return (worth && more) || strstr(p->name, "lm_head") ? r->high : r->low;
+}
+
+/* --- rules ------------------------------------------------------------------------------------------------------ */
+
+static bool rule_matches(const struct convert_rule *rule, const char *name)
+{
+    if (glob_match(rule->pattern, name))
+        return true;
+    for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.'))
+        if (glob_match(rule->pattern, dot + 1))
+            return true;
+    return false;
+}
+
+static bool is_matrix(const struct param *p)
+{
+    return p->n_dim == 2 && p->role != ROLE_BIAS && p->role != ROLE_NORM;
+}
+
+static int check_rules(const struct rewrite *r, struct error *e)
+{
+    for (size_t i = 0; i < r->o->n_rules; i++) {
+        bool used = false;
+        for (size_t k = 0; k < r->n && !used; k++)
+            used = is_matrix(r->v[k].p) && rule_matches(&r->o->rules[i], r->v[k].p->name);
+        if (!used)
+            return error_set(
+                e, ERR_INVALID, "q",
+                "no matrix of the model is called '%.200s'; names are like %s, '*' stands for any characters",
+                r->o->rules[i].pattern, r->v[r->n - 1].p->name);
+    }
+    return 0;
+}
+
+/* --- the plan --------------------------------------------------------------------------------------------------- */
+
+struct counts {
+    size_t quantized, kept, indivisible;
+    char   first[200]; /* indivisible */
+};
+
+static void stay(struct rewrite_param *v)
+{
+    v->form = v->p->role == ROLE_BIAS ? (struct quant){0} : v->p->quant;
+    v->as_is = true;
+}
+
+/* One matrix while quantizing. */
+static void plan_matrix(const struct rewrite *r, struct rewrite_param *v, struct counts *n, struct faults *f)
+{
+    const struct param        *p = v->p;
+    const struct recipe       *recipe = find_recipe(r->o->recipe);
+    const struct convert_rule *rule = NULL;
+    struct quant               form = r->o->form;
+    for (size_t i = 0; i < r->o->n_rules; i++)
+        if (rule_matches(&r->o->rules[i], p->name))
+            rule = &r->o->rules[i];
+    if (p->quant.mode != QUANT_NONE && p->quant.mode != QUANT_FP8) {
+        stay(v);
+        v->own = true;
+        n->kept++;
+        return;
+    }
+    if (recipe)
+        form.bits = recipe_bits(recipe, p, r->model->desc.n_layer);
+    if (rule)
+        form = rule->form;
+    v->own = rule || (recipe && form.bits != r->o->form.bits);
+    if (form.mode == QUANT_NONE)
+        return;
+    if (p->shape[1] % form.group && rule) {
+        faults_add(f, ERR_INVALID, p->name, "%s has %lld inputs, which groups of %d do not divide", p->name,
+                   (long long)p->shape[1], form.group);
+        return;
+    }
+    if (p->shape[1] % form.group) {
+        if (!n->indivisible++)
+            snprintf(n->first, sizeof n->first, "%s (%lld inputs)", p->name, (long long)p->shape[1]);
+        v->own = false;
+        return;
+    }
+    v->form = form;
+    v->form.scale_dtype = form.mode == QUANT_AFFINE ? v->dtype : DTYPE_U8;
+    n->quantized++;
+}
+
+/* The type of dense values: asked for, else config.json's, else the stored one. */
+static enum dtype dense_type(const struct rewrite *r, const struct param *p)
+{
+    enum dtype stored = p->dtype, config = config_dtype(r->model->config);
+    if (r->o->dtype != DTYPE_NONE)
+        return r->o->dtype;
+    if (dtype_is_float16_32(config))
+        return config;
+    if (p->role != ROLE_BIAS && p->quant.mode != QUANT_NONE)
+        stored = p->quant.scale_dtype;
+    return p->quant.mode != QUANT_FP8 && dtype_is_float16_32(stored) ? stored : DTYPE_BF16;
+}
+
+static void plan_param(const struct rewrite *r, struct rewrite_param *v, struct counts *n, struct faults *f)
+{
+    bool bias = v->p->role == ROLE_BIAS;
+    v->dtype = dense_type(r, v->p);
+    if (r->o->quantize && is_matrix(v->p))
+        plan_matrix(r, v, n, f);
+    else if (!r->o->quantize && !r->o->dequantize && !bias && v->p->quant.mode != QUANT_NONE &&
+             v->p->quant.mode != QUANT_FP8)
+        stay(v);
+    if (v->form.mode == QUANT_NONE && (bias || v->p->quant.mode == QUANT_NONE) && v->dtype == v->p->dtype)
+        stay(v);
+    if (r->o->dequantize && !bias && v->p->quant.mode != QUANT_NONE)
+        n->quantized++;
+}
+
+static int report(const struct rewrite *r, const struct counts *n, struct error *e)
+{
+    const char *what = r->o->quantize ? "quantize" : "dequantize";
+    if ((r->o->quantize || r->o->dequantize) && !n->quantized && !(r->o->quantize && n->indivisible))
+        return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to %s, its matrices are %s", r->dir, what,
+                         r->o->dequantize ? "dense" : "quantized already (dequantize the model first)");
+    if (n->kept)
+        log_warning(r->o->log, "%zu matrices are quantized already and stay as they are", n->kept);
+    if (n->indivisible)
+        log_warning(r->o->log, "%zu matrices stay dense, since groups of %d do not divide their width: %s%s",
+                    n->indivisible, r->o->form.group, n->first, n->indivisible > 1 ? " and others" : "");
+    return 0;
+}
+
+static struct weight source_of(const struct rewrite *r, const struct param *p)
+{
+    if (p->role != ROLE_BIAS)
+        return *p->weight;
+    const struct tensor_view *t = checkpoint_find(r->model->checkpoint, p->name);
+    return (struct weight){.name = p->name, .n_out = 1, .n_in = p->shape[0], .dtype = t->dtype, .data = t->data};
+}
+
+int rewrite_plan(struct rewrite *r, struct error *e)
+{
+    const struct params *p = &r->model->params;
+    struct counts        n = {0};
+    struct faults        f = {0};
+    int                  err;
+    r->v = arena_calloc(&r->arena, p->n, sizeof *r->v);
+    if (!r->v)
+        return error_nomem(e, "the list of parameters");
+    for (r->n = 0; r->n < p->n; r->n++)
+        r->v[r->n] = (struct rewrite_param){.p = &p->v[r->n], .source = source_of(r, &p->v[r->n])};
+    if ((err = check_rules(r, e)) != 0)
+        return err;
+    for (size_t i = 0; i < r->n; i++)
+        plan_param(r, &r->v[i], &n, &f);
+    err = faults_report(&f, e);
+    faults_deinit(&f);
+    return err ? err : report(r, &n, e);
+}
