@@ -38,6 +38,12 @@ static int fill(struct rewrite *r, const struct dir_out *out, struct error *e)
 
 static void tell(const struct rewrite *r)
 {
+    const struct rewrite_counts *n = &r->counts;
+    if (n->kept)
+        log_warning(r->o->log, "%zu matrices were quantized already and stayed as they were", n->kept);
+    if (n->indivisible)
+        log_warning(r->o->log, "%zu matrices stay dense, since groups of %d do not divide their width: %s%s",
+                    n->indivisible, r->o->form.group, n->first, n->indivisible > 1 ? " and others" : "");
     log_info(r->o->log, "%zu bytes of weights, %.3f bits for each of %lld parameters", r->bytes,
              8.0 * (double)r->bytes / (double)MAX(r->model->n_parameter, (int64_t)1), (long long)r->model->n_parameter);
 }

@@ -22,6 +22,11 @@ struct rewrite_param {
     size_t              at[REWRITE_PLANES]; /* of its planes in the data of its shard */
 };
 
+struct rewrite_counts {
+    size_t changed, kept, indivisible; /* matrices; kept: quantized before */
+    char   first[200];                 /* indivisible */
+};
+
 struct rewrite {
     const struct convert_options *o;
     struct arena                  arena;
@@ -31,6 +36,7 @@ struct rewrite {
     size_t                        n;
     int                           n_shards;
     size_t                        bytes; /* of all planes of the output */
+    struct rewrite_counts         counts;
 };
 
 /* rewrite_plan.c: fills r->v from the table. Misfits of what was asked are one error. */

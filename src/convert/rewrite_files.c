@@ -109,8 +109,7 @@ static json_t *quantization(const struct rewrite *r)
     json_t             *q = all ? form_json(all) : NULL;
     for (size_t i = 0; q && i < r->n; i++) {
         const struct rewrite_param *v = &r->v[i];
-        bool                        quantized = v->form.mode != QUANT_NONE;
-        if ((v->own || quantized) && !same_form(&v->form, all))
+        if (v->own || (v->form.mode != QUANT_NONE && !same_form(&v->form, all)))
             json_object_set_new(q, v->p->name, form_json(&v->form));
     }
     return q;

@@ -67,11 +67,6 @@ static int check_rules(const struct rewrite *r, struct error *e)
 
 /* --- the plan --------------------------------------------------------------------------------------------------- */
 
-struct counts {
-    size_t quantized, kept, indivisible;
-    char   first[200]; /* indivisible */
-};
-
 static void stay(struct rewrite_param *v)
 {
     v->form = v->p->role == ROLE_BIAS ? (struct quant){0} : v->p->quant;
@@ -79,7 +74,7 @@ static void stay(struct rewrite_param *v)
 }
 
 /* One matrix while quantizing. */
-static void plan_matrix(const struct rewrite *r, struct rewrite_param *v, struct counts *n, struct faults *f)
+static void plan_matrix(const struct rewrite *r, struct rewrite_param *v, struct rewrite_counts *n, struct faults *f)
 {
     const struct param        *p = v->p;
     const struct recipe       *recipe = find_recipe(r->o->recipe);
@@ -98,7 +93,7 @@ static void plan_matrix(const struct rewrite *r, struct rewrite_param *v, struct
         form.bits = recipe_bits(recipe, p, r->model->desc.n_layer);
     if (rule)
         form = rule->form;
-    v->own = rule || (recipe && form.bits != r->o->form.bits);
+    v->own = rule || recipe;
     if (form.mode == QUANT_NONE)
         return;
     if (p->shape[1] % form.group && rule) {
@@ -114,7 +109,7 @@ static void plan_matrix(const struct rewrite *r, struct rewrite_param *v, struct
     }
     v->form = form;
     v->form.scale_dtype = form.mode == QUANT_AFFINE ? v->dtype : DTYPE_U8;
-    n->quantized++;
+    n->changed++;
 }
 
 /* The type of dense values: asked for, else config.json's, else the stored one. */
@@ -130,7 +125,7 @@ static enum dtype dense_type(const struct rewrite *r, const struct param *p)
     return p->quant.mode != QUANT_FP8 && dtype_is_float16_32(stored) ? stored : DTYPE_BF16;
 }
 
-static void plan_param(const struct rewrite *r, struct rewrite_param *v, struct counts *n, struct faults *f)
+static void plan_param(const struct rewrite *r, struct rewrite_param *v, struct rewrite_counts *n, struct faults *f)
 {
     bool bias = v->p->role == ROLE_BIAS;
     v->dtype = dense_type(r, v->p);
@@ -142,21 +137,17 @@ static void plan_param(const struct rewrite *r, struct rewrite_param *v, struct 
     if (v->form.mode == QUANT_NONE && (bias || v->p->quant.mode == QUANT_NONE) && v->dtype == v->p->dtype)
         stay(v);
     if (r->o->dequantize && !bias && v->p->quant.mode != QUANT_NONE)
-        n->quantized++;
+        n->changed++;
 }
 
-static int report(const struct rewrite *r, const struct counts *n, struct error *e)
+static int check_counts(const struct rewrite *r, struct error *e)
 {
-    const char *what = r->o->quantize ? "quantize" : "dequantize";
-    if ((r->o->quantize || r->o->dequantize) && !n->quantized && !(r->o->quantize && n->indivisible))
-        return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to %s, its matrices are %s", r->dir, what,
-                         r->o->dequantize ? "dense" : "quantized already (dequantize the model first)");
-    if (n->kept)
-        log_warning(r->o->log, "%zu matrices are quantized already and stay as they are", n->kept);
-    if (n->indivisible)
-        log_warning(r->o->log, "%zu matrices stay dense, since groups of %d do not divide their width: %s%s",
-                    n->indivisible, r->o->form.group, n->first, n->indivisible > 1 ? " and others" : "");
-    return 0;
+    const struct rewrite_counts *n = &r->counts;
+    const char                  *what = r->o->quantize ? "quantize" : "dequantize";
+    if (!(r->o->quantize || r->o->dequantize) || n->changed || n->indivisible)
+        return 0;
+    return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to %s, its matrices are %s", r->dir, what,
+                     r->o->dequantize ? "dense" : "quantized already (dequantize the model first)");
 }
 
 static struct weight source_of(const struct rewrite *r, const struct param *p)
@@ -170,7 +161,6 @@ static struct weight source_of(const struct rewrite *r, const struct param *p)
 int rewrite_plan(struct rewrite *r, struct error *e)
 {
     const struct params *p = &r->model->params;
-    struct counts        n = {0};
     struct faults        f = {0};
     int                  err;
     r->v = arena_calloc(&r->arena, p->n, sizeof *r->v);
@@ -181,8 +171,8 @@ int rewrite_plan(struct rewrite *r, struct error *e)
     if ((err = check_rules(r, e)) != 0)
         return err;
     for (size_t i = 0; i < r->n; i++)
-        plan_param(r, &r->v[i], &n, &f);
+        plan_param(r, &r->v[i], &r->counts, &f);
     err = faults_report(&f, e);
     faults_deinit(&f);
-    return err ? err : report(r, &n, e);
+    return err ? err : check_counts(r, e);
 }

@@ -60,6 +60,7 @@ int rewrite_views(struct rewrite *r, const struct rewrite_param *v, struct tenso
 
 struct work {
     const struct rewrite_param *v;
+    const char                 *file; /* of the source, for messages */
     struct safetensors_writer  *w;
     int                         planes;
     size_t                      row[REWRITE_PLANES]; /* bytes */
@@ -93,8 +94,8 @@ static int buffers_init(struct buffers *b, const struct work *k, struct error *e
 
 static int bad_value(const struct work *k, int64_t row, int64_t col, float f, const char *why, struct error *e)
 {
-    return error_set(e, ERR_FORMAT, k->v->p->name, "%s has %g in row %lld, column %lld, %s", k->v->p->name, (double)f,
-                     (long long)row, (long long)col, why);
+    return error_set(e, ERR_FORMAT, k->v->p->name, "%s: %s has %g in row %lld, column %lld, %s", k->file, k->v->p->name,
+                     (double)f, (long long)row, (long long)col, why);
 }
 
 /* Rounds the row to the output's type, in float32. Only a dense value may be infinite or NaN, and only if it was so. */
@@ -177,11 +178,24 @@ static void member(void *arg, int i, int n)
         k->error = e;
 }
 
+static const struct tensor_view *source_plane(const struct rewrite *r, const struct rewrite_param *v, int plane)
+{
+    char name[512];
+    snprintf(name, sizeof name, "%s%s", v->p->name, v->p->role == ROLE_BIAS ? "" : plane_suffix[plane]);
+    return checkpoint_find(r->model->checkpoint, name);
+}
+
+static const char *file_of(const struct rewrite *r, const struct rewrite_param *v)
+{
+    const struct tensor_view *t = source_plane(r, v, REWRITE_WEIGHT);
+    return t ? t->file : r->dir;
+}
+
 static int write_param(struct rewrite *r, const struct rewrite_param *v, struct safetensors_writer *w,
                        struct pool *pool, struct error *e)
 {
     struct tensor_view views[REWRITE_PLANES];
-    struct work        k = {.v = v, .w = w, .planes = rewrite_views(r, v, views)};
+    struct work        k = {.v = v, .file = file_of(r, v), .w = w, .planes = rewrite_views(r, v, views)};
     if (k.planes < 0)
         return error_nomem(e, "the list of tensors");
     for (int i = 0; i < k.planes; i++)
@@ -195,13 +209,10 @@ static int write_param(struct rewrite *r, const struct rewrite_param *v, struct 
 
 static void release(const struct rewrite *r, const struct rewrite_param *v)
 {
-    const struct checkpoint *c = r->model->checkpoint;
     for (int i = 0; i < REWRITE_PLANES; i++) {
-        char name[512];
-        snprintf(name, sizeof name, "%s%s", v->p->name, v->p->role == ROLE_BIAS ? "" : plane_suffix[i]);
-        const struct tensor_view *t = checkpoint_find(c, name);
+        const struct tensor_view *t = source_plane(r, v, i);
         if (t)
-            checkpoint_release(c, t);
+            checkpoint_release(r->model->checkpoint, t);
     }
 }
 
