@@ -70,7 +70,7 @@ def test_stdin_and_words():
 
 def test_refusals(tmp_path):
     assert "--file TEXT" in usage("perplexity", "-m", TINY)
-    assert "--ctx-size" in usage("perplexity", "-m", TINY, "-f", "-", "-c", "1")
+    assert "from 2 to" in usage("perplexity", "-m", TINY, "-f", "-", "-c", "1")
     assert "nothing" in fault("perplexity", "-m", TINY, "-f", tmp_path / "nothing")
     assert "0 tokens, at least 2" in fault("perplexity", "-m", TINY, "-f", "-")
     assert "1 tokens, at least 2" in fault("perplexity", "-m", TINY, "-f", "-", stdin="a")
