@@ -40,7 +40,7 @@ VEC_INLINE vf widen(enum dtype d, const void *p)
     return d == DTYPE_F32    ? vf_load(p)
            : d == DTYPE_F16  ? vf_load_f16(p)
            : d == DTYPE_BF16 ? vf_load_bf16(p)
-                             : vf_load_e4m3(p);
+                             : vf_load_e4m3_256th(p);
 }
 
 VEC_INLINE size_t row16_size(enum dtype d)
@@ -60,7 +60,7 @@ VEC_INLINE vf load_scale(const int kind, enum dtype d, const unsigned char *s, i
     if (!IS_E2M1(kind))
         return widen(d, s);
     s += part * LINEAR_TILE;
-    return vf_mul(kind == NVFP4 ? vf_load_e4m3(s) : vf_load_e8m0(s), vf_set1(0.5f));
+    return kind == NVFP4 ? vf_mul(vf_load_e4m3_256th(s), vf_set1(128)) : vf_mul(vf_load_e8m0(s), vf_set1(0.5f));
 }
 
 /* Four neighbouring activations in every lane. */
@@ -365,6 +365,14 @@ static void gemv(const struct packed *p, const unsigned char *tile, const struct
 /* --- dense products -------------------------------------------------------------------------------------------------
  */
 
+/* mxfp8: the scales of the block at *w, times the 256 that widened codes lack; *w is moved to its codes. */
+VEC_INLINE vf block_scale(const unsigned char **w)
+{
+    vf scale = vf_mul(vf_load_e8m0(*w), vf_set1(256));
+    *w += LINEAR_TILE;
+    return scale;
+}
+
 VEC_INLINE void dense_rows(const int R, const enum dtype type, const unsigned char *w, int64_t n, const float *x,
                            int64_t x_stride, struct chains *c)
 {
@@ -372,15 +380,16 @@ VEC_INLINE void dense_rows(const int R, const enum dtype type, const unsigned ch
     VEC_UNROLL
     for (int r = 0; r < R; r++)
         acc[r] = vf_load(c[r].a);
-    for (int64_t k = 0; k < n; k++, w += row16_size(type)) {
-        if (type == DTYPE_F8_E4M3 && k % LINEAR_BLOCK == 0) {
-            scale = vf_load_e8m0(w);
-            w += LINEAR_TILE;
+    for (int64_t k = 0, end; k < n;) {
+        end = type == DTYPE_F8_E4M3 ? k + LINEAR_BLOCK : n;
+        if (type == DTYPE_F8_E4M3)
+            scale = block_scale(&w);
+        for (; k < end; k++, w += row16_size(type)) {
+            vf v = type == DTYPE_F8_E4M3 ? vf_mul(scale, widen(type, w)) : widen(type, w);
+            VEC_UNROLL
+            for (int r = 0; r < R; r++)
+                acc[r] = vf_fma(vf_set1(x[r * x_stride + k]), v, acc[r]);
         }
-        vf v = type == DTYPE_F8_E4M3 ? vf_mul(scale, widen(type, w)) : widen(type, w);
-        VEC_UNROLL
-        for (int r = 0; r < R; r++)
-            acc[r] = vf_fma(vf_set1(x[r * x_stride + k]), v, acc[r]);
     }
     VEC_UNROLL
     for (int r = 0; r < R; r++)
@@ -420,18 +429,24 @@ VEC_INLINE void dense_tiles(const int T, const enum dtype type, size_t tile_size
     VEC_UNROLL
     for (int t = 0; t < T; t++)
         acc[t] = scale[t] = vf_set1(0);
-    for (int64_t k = 0; k < n; k++, w += row16_size(type)) {
-        vf xk = vf_set1(x[k]);
-        if (type == DTYPE_F8_E4M3 && k % LINEAR_BLOCK == 0) {
+    for (int64_t k = 0, end; k < n;) {
+        end = type == DTYPE_F8_E4M3 ? k + LINEAR_BLOCK : n;
+        if (type == DTYPE_F8_E4M3) {
+            const unsigned char *at;
             VEC_UNROLL
-            for (int t = 0; t < T; t++)
-                scale[t] = vf_load_e8m0(w + (size_t)t * tile_size);
+            for (int t = 0; t < T; t++) {
+                at = w + (size_t)t * tile_size;
+                scale[t] = block_scale(&at);
+            }
             w += LINEAR_TILE;
         }
-        VEC_UNROLL
-        for (int t = 0; t < T; t++) {
-            vf v = widen(type, w + (size_t)t * tile_size);
-            acc[t] = vf_fma(xk, type == DTYPE_F8_E4M3 ? vf_mul(scale[t], v) : v, acc[t]);
+        for (; k < end; k++, w += row16_size(type)) {
+            vf xk = vf_set1(x[k]);
+            VEC_UNROLL
+            for (int t = 0; t < T; t++) {
+                vf v = widen(type, w + (size_t)t * tile_size);
+                acc[t] = vf_fma(xk, type == DTYPE_F8_E4M3 ? vf_mul(scale[t], v) : v, acc[t]);
+            }
         }
     }
     VEC_UNROLL

@@ -170,7 +170,7 @@ static void dense_widen(const struct packed *p, const unsigned char *tile, int64
     const unsigned char *s = tile + (size_t)(k / LINEAR_BLOCK) * LINEAR_FP8_BLOCK;
     const unsigned char *codes = s + (size_t)(k % LINEAR_BLOCK + 1) * LINEAR_TILE;
     for (int o = 0; o < LINEAR_TILE; o++)
-        w[o] = quant_e8m0_value(s[o]) * quant_e4m3_value(codes[o]);
+        w[o] = quant_e8m0_value(s[o]) * 256 * (quant_e4m3_value(codes[o]) / 256);
 }
 
 static void dense(const struct packed *p, const unsigned char *tile, int64_t k0, int64_t n, const float *x,

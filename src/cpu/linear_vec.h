@@ -28,9 +28,8 @@
 /* 16 E4M3 values as float16 / 256: the fields have the same order, and float16 has one exponent bit more. */
 VEC_INLINE __m256i e4m3_as_f16(const void *p)
 {
-    __m256i c = _mm256_cvtepu8_epi16(_mm_loadu_si128(p));
-    __m256i sign = _mm256_slli_epi16(_mm256_srli_epi16(c, 7), 15);
-    return _mm256_or_si256(sign, _mm256_slli_epi16(_mm256_and_si256(c, _mm256_set1_epi16(0x7f)), 7));
+    __m256i c = _mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(p)), 8);
+    return _mm256_and_si256(_mm256_srai_epi16(c, 1), _mm256_set1_epi16((short)0xbf80));
 }
 
 #if defined(VEC_AVX512)
@@ -82,9 +81,9 @@ VEC_INLINE vf vf_load_e8m0(const void *p)
     __m512i w = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_cvtepu8_epi16(_mm_loadu_si128(p))), 23);
     return _mm512_castsi512_ps(_mm512_max_epi32(w, _mm512_set1_epi32(0x00400000)));
 }
-VEC_INLINE vf vf_load_e4m3(const void *p)
+VEC_INLINE vf vf_load_e4m3_256th(const void *p)
 {
-    return _mm512_mul_ps(_mm512_cvtph_ps(e4m3_as_f16(p)), _mm512_set1_ps(256));
+    return _mm512_cvtph_ps(e4m3_as_f16(p));
 }
 
 #if defined(VEC_VNNI)
@@ -183,12 +182,10 @@ VEC_INLINE vf vf_load_e8m0(const void *p)
 {
     return (vf){vf_load8_e8m0(p), vf_load8_e8m0((const char *)p + 8)};
 }
-VEC_INLINE vf vf_load_e4m3(const void *p)
+VEC_INLINE vf vf_load_e4m3_256th(const void *p)
 {
-    const __m256  rest = _mm256_set1_ps(256);
     const __m256i h = e4m3_as_f16(p);
-    return (vf){_mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(h)), rest),
-                _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(h, 1)), rest)};
+    return (vf){_mm256_cvtph_ps(_mm256_castsi256_si128(h)), _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1))};
 }
 VEC_INLINE vi vi_pairs(vi w, vi x)
 {
