@@ -594,8 +594,8 @@ static int import_spm(const char *name, float last_score, size_t n_scores, struc
                                          "ab",
                                          "bb",
                                          "abb",
-                                         "\xe2\x96\x81"
-                                         "a",
+                                         ("\xe2\x96\x81"
+                                          "a"),
                                          "<tool>",
                                          "ba"};
     static const int32_t     types[] = {2, 3, 3, 6, 6, 1, 1, 1, 1, 1, 1, 1, 4, 5};
