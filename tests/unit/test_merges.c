@@ -18,8 +18,8 @@ static const char *const tokens[] = {"b",
                                      "bc",
                                      "abc",
                                      "abcx",
-                                     "\xc3\xa9"
-                                     "a"};
+                                     ("\xc3\xa9"
+                                      "a")};
 
 static void make(struct vocab *v)
 {

@@ -80,8 +80,8 @@ static void test_long(void **state)
     static const char *const files[] = {
         UNIGRAM(PIECES), "{\"model\":{\"unk_id\":0,\"vocab\":[" PIECES ",[\"aaaaaaaaaaaaaaaa\",1]]}}",
         WORDPIECE("\"?\":0,\"a\":1,\"##a\":2,\"##aaaaaaaa\":3"),
-        "{\"model\":{\"type\":\"BPE\",\"continuing_subword_prefix\":\"##\",\"end_of_word_suffix\":\"$\",\"vocab\":"
-        "{\"a\":0,\"##a\":1,\"##a$\":2,\"aa\":3,\"##aa\":4},\"merges\":[\"##a ##a\",\"a ##a\"]}}"};
+        ("{\"model\":{\"type\":\"BPE\",\"continuing_subword_prefix\":\"##\",\"end_of_word_suffix\":\"$\",\"vocab\":"
+         "{\"a\":0,\"##a\":1,\"##a$\":2,\"aa\":3,\"##aa\":4},\"merges\":[\"##a ##a\",\"a ##a\"]}}")};
     char *text = malloc(MEGABYTE);
     (void)state;
     assert_non_null(text);
