@@ -116,7 +116,8 @@ static int all_windows(struct measure *k, const struct ids *lead, const int32_t 
         err = error_nomem(e, "the logits of a window; a smaller one is chosen with -c");
     for (size_t at = 0; at < n && !err; at += room) {
         size_t m = MIN(n - at, room);
-        memcpy(w, lead->v, lead->n * sizeof *w);
+        if (lead->n)
+            memcpy(w, lead->v, lead->n * sizeof *w);
         memcpy(w + lead->n, ids + at, m * sizeof *w);
         if (m > 1) /* one token alone foretells nothing */
             err = window(k, w, lead->n + m, lead->n, e);
