@@ -44,8 +44,6 @@ int rewrite_plan(struct rewrite *r, struct error *e);
 
 /* rewrite_weights.c: model.safetensors, or shards with their index. */
 int rewrite_weights(struct rewrite *r, const struct dir_out *out, struct error *e);
-/* The planes of a row of the plan; views without data. Returns how many. */
-int rewrite_views(struct rewrite *r, const struct rewrite_param *p, struct tensor_view views[REWRITE_PLANES]);
 
 /* rewrite_files.c: config.json with what the weights are now, and the files that are no weights. */
 int rewrite_config(const struct rewrite *r, const struct dir_out *out, struct error *e);

@@ -37,7 +37,8 @@ static const char *plane_name(struct rewrite *r, const struct rewrite_param *v, 
     return v->p->role == ROLE_BIAS ? v->p->name : arena_printf(&r->arena, "%s%s", v->p->name, plane_suffix[plane]);
 }
 
-int rewrite_views(struct rewrite *r, const struct rewrite_param *v, struct tensor_view views[REWRITE_PLANES])
+/* The planes of a row of the plan, without data. Returns how many, -1 when out of memory. */
+static int plane_views(struct rewrite *r, const struct rewrite_param *v, struct tensor_view views[REWRITE_PLANES])
 {
     const struct quant *q = &v->form;
     int                 n = plane_count(v);
@@ -116,16 +117,6 @@ static int round_row(const struct work *k, float *x, int64_t row, struct error *
     return 0;
 }
 
-static void narrow_row(enum dtype d, const float *x, int64_t n, char *out)
-{
-    if (d == DTYPE_F32)
-        memcpy(out, x, (size_t)n * sizeof *x);
-    for (int64_t i = 0; d != DTYPE_F32 && i < n; i++) {
-        uint16_t h = d == DTYPE_F16 ? f32_to_f16(x[i]) : f32_to_bf16(x[i]);
-        memcpy(out + 2 * i, &h, sizeof h);
-    }
-}
-
 static int make_row(const struct work *k, const struct buffers *b, int64_t row, int64_t slot, struct error *e)
 {
     const struct rewrite_param *v = k->v;
@@ -141,7 +132,7 @@ static int make_row(const struct work *k, const struct buffers *b, int64_t row, 
     weight_row(&v->source, row, b->values);
     int err = round_row(k, b->values, row, e);
     if (!err && v->form.mode == QUANT_NONE)
-        narrow_row(v->dtype, b->values, v->source.n_in, out[0]);
+        quant_narrow(v->dtype, b->values, v->source.n_in, out[0]);
     else if (!err)
         quant_encode_row(&v->form, b->values, v->source.n_in, out[0], out[1], out[2]);
     return err;
@@ -194,10 +185,7 @@ static const char *file_of(const struct rewrite *r, const struct rewrite_param *
 static int write_param(struct rewrite *r, const struct rewrite_param *v, struct safetensors_writer *w,
                        struct pool *pool, struct error *e)
 {
-    struct tensor_view views[REWRITE_PLANES];
-    struct work        k = {.v = v, .file = file_of(r, v), .w = w, .planes = rewrite_views(r, v, views)};
-    if (k.planes < 0)
-        return error_nomem(e, "the list of tensors");
+    struct work k = {.v = v, .file = file_of(r, v), .w = w, .planes = plane_count(v)};
     for (int i = 0; i < k.planes; i++)
         k.row[i] = plane_row_bytes(v, i);
     if (v->source.n_out > 0 && v->source.n_in > 0)
@@ -270,7 +258,7 @@ static int list_shard(struct rewrite *r, int shard, struct entry **out, size_t *
         return error_nomem(e, "the list of tensors");
     for (size_t i = 0; i < r->n; i++) {
         struct tensor_view views[REWRITE_PLANES];
-        int                planes = r->v[i].shard == shard ? rewrite_views(r, &r->v[i], views) : 0;
+        int                planes = r->v[i].shard == shard ? plane_views(r, &r->v[i], views) : 0;
         if (planes < 0) {
             free(list);
             return error_nomem(e, "the list of tensors");

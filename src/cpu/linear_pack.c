@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
 #include "base/num.h"
 #include "cpu/linear.h"
 
@@ -132,18 +131,6 @@ static void place_dense(const struct packed *p, unsigned char *tile, int o, cons
         memcpy(tile + ((size_t)i * LINEAR_TILE + (size_t)o) * size, (const char *)row + (size_t)i * size, size);
 }
 
-/* In place: n floats become n bfloat16 at the same address. */
-static void narrow_bf16(void *p, int64_t n)
-{
-    float    f;
-    uint16_t h;
-    for (int64_t i = 0; i < n; i++) {
-        memcpy(&f, (const char *)p + 4 * i, sizeof f);
-        h = f32_to_bf16(f);
-        memcpy((char *)p + 2 * i, &h, sizeof h);
-    }
-}
-
 /* Output row `row` into lane o of its tile. buf holds one row of codes or of float32. */
 static void pack_row(const struct pack *k, unsigned char *tile, int o, int64_t row, void *buf)
 {
@@ -156,7 +143,7 @@ static void pack_row(const struct pack *k, unsigned char *tile, int o, int64_t r
     if (k->p->form == LINEAR_DENSE && k->p->dtype != DTYPE_F8_E4M3) {
         weight_row(w, row, buf);
         if (k->p->dtype == DTYPE_BF16)
-            narrow_bf16(buf, w->n_in);
+            quant_narrow(DTYPE_BF16, buf, w->n_in, buf);
         place_dense(k->p, tile, o, buf);
         return;
     }

@@ -18,7 +18,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/half.h"
 #include "base/num.h"
 #include "quant/modes.h"
 
@@ -66,17 +65,6 @@ static void pack_row(const struct quant *q, const uint8_t *codes, int64_t K, voi
         for (int j = 0; j < (n * q->bits + 7) / 8; j++)
             p[j] = (uint8_t)(v >> (8 * j));
     }
-}
-
-/* Element i of an array of d, which need not be aligned. */
-static void store(enum dtype d, void *p, int64_t i, float f)
-{
-    if (d == DTYPE_F32) {
-        memcpy((char *)p + 4 * i, &f, sizeof f);
-        return;
-    }
-    uint16_t h = d == DTYPE_F16 ? f32_to_f16(f) : f32_to_bf16(f);
-    memcpy((char *)p + 2 * i, &h, sizeof h);
 }
 
 static void decode_row(const struct quant *q, const void *codes, const void *scales, const void *biases, int64_t K,
@@ -129,8 +117,8 @@ static void encode_row(const struct quant *q, const float *w, int64_t K, void *c
     for (int64_t g = 0; g < K / q->group; g++, out += q->group * q->bits / 8) {
         float s, b;
         encode_group(q->bits, w + g * q->group, q->group, &s, &b, c);
-        store(q->scale_dtype, scales, g, s);
-        store(q->scale_dtype, biases, g, b);
+        quant_narrow(q->scale_dtype, &s, 1, (char *)scales + (size_t)g * dtype_size(q->scale_dtype));
+        quant_narrow(q->scale_dtype, &b, 1, (char *)biases + (size_t)g * dtype_size(q->scale_dtype));
         pack_row(q, c, q->group, out);
     }
 }

@@ -125,6 +125,20 @@ void quant_widen(enum dtype d, const void *p, int64_t n, float *out)
     }
 }
 
+void quant_narrow(enum dtype d, const float *p, int64_t n, void *out)
+{
+    if (d == DTYPE_F32) {
+        memmove(out, p, (size_t)n * sizeof *p);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        float f;
+        memcpy(&f, (const char *)p + 4 * i, sizeof f);
+        uint16_t h = d == DTYPE_F16 ? f32_to_f16(f) : f32_to_bf16(f);
+        memcpy((char *)out + 2 * i, &h, sizeof h);
+    }
+}
+
 /* --- rows -----------------------------------------------------------------------------------------------------------
  */
 

@@ -56,6 +56,8 @@ int    quant_scale_rows(const struct quant *q);
 
 /* Widens n elements of F16, BF16 or F32 (p need not be aligned) to float32. */
 void quant_widen(enum dtype d, const void *p, int64_t n, float *out);
+/* The reverse, rounded to nearest even; out need not be aligned and may be the address of p. */
+void quant_narrow(enum dtype d, const float *p, int64_t n, void *out);
 
 /* Decodes the first K elements of a row to float32: fl(fl(scale * code) + bias) with scale and bias widened to float32,
  * or fl(scale * code) in the modes without biases (biases is not read then); QUANT_FP8 rounds that to bfloat16. */

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
 #include "base/num.h"
 #include "cpu/linear.h"
 #include "harness.h"
@@ -54,15 +53,6 @@ static void *need(size_t bytes)
     if (!p)
         exit(2);
     return p;
-}
-
-static void narrow(enum dtype d, float f, void *p, int64_t i)
-{
-    uint16_t h = d == DTYPE_F16 ? f32_to_f16(f) : f32_to_bf16(f);
-    if (d == DTYPE_F32)
-        memcpy((char *)p + 4 * i, &f, 4);
-    else
-        memcpy((char *)p + 2 * i, &h, 2);
 }
 
 static void plant_extremes(float *x, int64_t n_in)
@@ -123,8 +113,7 @@ static void product_init(struct kc *k, struct product *p, struct quant q, int64_
         encode(p);
         return;
     }
-    for (size_t i = 0; i < n; i++)
-        narrow(q.scale_dtype, p->dense[i], p->codes, (int64_t)i);
+    quant_narrow(q.scale_dtype, p->dense, (int64_t)n, p->codes);
     quant_widen(q.scale_dtype, p->codes, (int64_t)n, p->dense);
 }
 
