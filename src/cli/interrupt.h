@@ -11,6 +11,9 @@
 void interrupt_init(void);
 bool interrupt_hold(bool hold); /* also forgets a Ctrl-C that came before; returns what was set */
 bool interrupt_pending(void);
+/* A descriptor that can be read while a Ctrl-C is pending, for poll beside another: no signal can fall between a look at
+ * the flag and the wait. */
+int  interrupt_fd(void);
 bool interrupt_take(void); /* whether one came; forgets it */
 
 #endif

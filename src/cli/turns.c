@@ -3,9 +3,12 @@
 
 #include <errno.h>
 #include <histedit.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "cli/input.h"
 #include "cli/interrupt.h"
@@ -32,6 +35,36 @@ static char *prompt(EditLine *edit)
     return t->more ? more : first;
 }
 
+/* The editor's reader of a character: 1, 0 at the end, -1 with errno. Its own would miss a Ctrl-C that comes between a look
+ * at the flag and read(2). */
+static int read_char(EditLine *edit, wchar_t *c)
+{
+    struct pollfd fds[] = {{STDIN_FILENO, POLLIN, 0}, {interrupt_fd(), POLLIN, 0}};
+    mbstate_t     state;
+    char          byte;
+    size_t        n = (size_t)-2;
+    (void)edit;
+    memset(&state, 0, sizeof state);
+    while (n == (size_t)-2) { /* a character of several bytes */
+        int ready = interrupt_pending() ? 1 : poll(fds, 2, -1);
+        if (interrupt_pending()) {
+            errno = EINTR;
+            return -1;
+        }
+        if (ready < 0 && errno != EINTR)
+            return -1;
+        if (ready <= 0 || !fds[0].revents)
+            continue;
+        ssize_t k = read(STDIN_FILENO, &byte, 1);
+        if (k <= 0)
+            return (int)k;
+        n = mbrtowc(c, &byte, 1, &state);
+    }
+    if (n == (size_t)-1)
+        *c = 0xfffd; /* no character */
+    return 1;
+}
+
 static int open_editor(struct turns *t, struct error *e)
 {
     HistEvent ev;
@@ -41,6 +74,7 @@ static int open_editor(struct turns *t, struct error *e)
         return error_nomem(e, "the line editor");
     el_set(t->edit, EL_CLIENTDATA, t);
     el_set(t->edit, EL_PROMPT, prompt);
+    el_set(t->edit, EL_GETCFN, read_char);
     el_set(t->edit, EL_EDITOR, "emacs");
     el_set(t->edit, EL_HIST, history, t->history);
     el_source(t->edit, NULL); /* the user's ~/.editrc */
