@@ -14,14 +14,14 @@
 
 #include "base/num.h"
 #include "cpu/linear.h"
+#include "cpu/linear_dense.h"
 #include "cpu/linear_vec.h"
 
-/* Rows of a register tile. AVX2, 16 registers of half a tile: 4 rows of sums, reloaded sums and a quad of weights;
- * dense 6 rows of sums, the weights and an input. */
+/* Rows of a register tile. AVX2, 16 registers of half a tile: 4 rows of sums, reloaded sums and a quad of weights. */
 #if defined(VEC_AVX512)
-enum { AFFINE_ROWS = 8, DENSE_ROWS = 12 };
+enum { AFFINE_ROWS = 8 };
 #else
-enum { AFFINE_ROWS = 4, DENSE_ROWS = 6 };
+enum { AFFINE_ROWS = 4 };
 #endif
 
 #define AHEAD 2048 /* bytes by which weights are asked for in advance: decoding 4 bits is 1.3 times faster with it */
@@ -33,20 +33,6 @@ enum { AFFINE_ROWS = 4, DENSE_ROWS = 6 };
 #define IS_E2M1(kind) ((kind) < 0)
 #define STORED(kind) (IS_E2M1(kind) ? 4 : (kind))
 #define PARTS(kind) ((kind) == NVFP4 ? 2 : 1)
-
-/* 16 elements of type d as float32. */
-VEC_INLINE vf widen(enum dtype d, const void *p)
-{
-    return d == DTYPE_F32    ? vf_load(p)
-           : d == DTYPE_F16  ? vf_load_f16(p)
-           : d == DTYPE_BF16 ? vf_load_bf16(p)
-                             : vf_load_e4m3_256th(p);
-}
-
-VEC_INLINE size_t row16_size(enum dtype d)
-{
-    return LINEAR_TILE * (size_t)(d == DTYPE_F32 ? 4 : d == DTYPE_F8_E4M3 ? 1 : 2);
-}
 
 /* Bytes of a group's scales and biases. */
 VEC_INLINE size_t scales_size(const int kind, enum dtype d)
@@ -360,121 +346,6 @@ VEC_INLINE void gemv_kind(const int kind, const struct packed *p, const unsigned
 static void gemv(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row, struct chains *c)
 {
     BY_KIND(gemv_kind, kind_of(p), p, tile, a, row, c);
-}
-
-/* --- dense products -------------------------------------------------------------------------------------------------
- */
-
-/* mxfp8: the scales of the block at *w, times the 256 that widened codes lack; *w is moved to its codes. */
-VEC_INLINE vf block_scale(const unsigned char **w)
-{
-    vf scale = vf_mul(vf_load_e8m0(*w), vf_set1(256));
-    *w += LINEAR_TILE;
-    return scale;
-}
-
-VEC_INLINE void dense_rows(const int R, const enum dtype type, const unsigned char *w, int64_t n, const float *x,
-                           int64_t x_stride, struct chains *c)
-{
-    vf acc[DENSE_ROWS], scale = vf_set1(1);
-    VEC_UNROLL
-    for (int r = 0; r < R; r++)
-        acc[r] = vf_load(c[r].a);
-    for (int64_t k = 0, end; k < n;) {
-        end = type == DTYPE_F8_E4M3 ? k + LINEAR_BLOCK : n;
-        if (type == DTYPE_F8_E4M3)
-            scale = block_scale(&w);
-        for (; k < end; k++, w += row16_size(type)) {
-            vf v = type == DTYPE_F8_E4M3 ? vf_mul(scale, widen(type, w)) : widen(type, w);
-            VEC_UNROLL
-            for (int r = 0; r < R; r++)
-                acc[r] = vf_fma(vf_set1(x[r * x_stride + k]), v, acc[r]);
-        }
-    }
-    VEC_UNROLL
-    for (int r = 0; r < R; r++)
-        vf_store(c[r].a, acc[r]);
-}
-
-VEC_INLINE void dense_type(const enum dtype type, const unsigned char *w, int64_t n, const float *x, int64_t x_stride,
-                           int64_t n_row, struct chains *c)
-{
-    for (; n_row >= DENSE_ROWS; n_row -= DENSE_ROWS, x += DENSE_ROWS * x_stride, c += DENSE_ROWS)
-        dense_rows(DENSE_ROWS, type, w, n, x, x_stride, c);
-    for (; n_row >= 2; n_row -= 2, x += 2 * x_stride, c += 2)
-        dense_rows(2, type, w, n, x, x_stride, c);
-    if (n_row)
-        dense_rows(1, type, w, n, x, x_stride, c);
-}
-
-static void dense(const struct packed *p, const unsigned char *tile, int64_t k0, int64_t n, const float *x,
-                  int64_t x_stride, int64_t n_row, struct chains *c)
-{
-    const unsigned char *w = tile + (size_t)k0 * row16_size(p->dtype);
-    if (p->dtype == DTYPE_F8_E4M3) /* k0 begins a block */
-        dense_type(DTYPE_F8_E4M3, w + k0 / LINEAR_BLOCK * LINEAR_TILE, n, x + k0, x_stride, n_row, c);
-    else if (p->dtype == DTYPE_F32)
-        dense_type(DTYPE_F32, w, n, x + k0, x_stride, n_row, c);
-    else if (p->dtype == DTYPE_F16)
-        dense_type(DTYPE_F16, w, n, x + k0, x_stride, n_row, c);
-    else
-        dense_type(DTYPE_BF16, w, n, x + k0, x_stride, n_row, c);
-}
-
-/* T tiles side by side: independent chains, which hide the latency of the sums. */
-VEC_INLINE void dense_tiles(const int T, const enum dtype type, size_t tile_size, const unsigned char *w, int64_t n,
-                            const float *x, struct chains *c)
-{
-    vf acc[LINEAR_GEMV_TILES], scale[LINEAR_GEMV_TILES];
-    VEC_UNROLL
-    for (int t = 0; t < T; t++)
-        acc[t] = scale[t] = vf_set1(0);
-    for (int64_t k = 0, end; k < n;) {
-        end = type == DTYPE_F8_E4M3 ? k + LINEAR_BLOCK : n;
-        if (type == DTYPE_F8_E4M3) {
-            const unsigned char *at;
-            VEC_UNROLL
-            for (int t = 0; t < T; t++) {
-                at = w + (size_t)t * tile_size;
-                scale[t] = block_scale(&at);
-            }
-            w += LINEAR_TILE;
-        }
-        for (; k < end; k++, w += row16_size(type)) {
-            vf xk = vf_set1(x[k]);
-            VEC_UNROLL
-            for (int t = 0; t < T; t++) {
-                vf v = widen(type, w + (size_t)t * tile_size);
-                acc[t] = vf_fma(xk, type == DTYPE_F8_E4M3 ? vf_mul(scale[t], v) : v, acc[t]);
-            }
-        }
-    }
-    VEC_UNROLL
-    for (int t = 0; t < T; t++)
-        vf_store(c[t].a, acc[t]);
-}
-
-VEC_INLINE void dense_gemv_type(const enum dtype type, const struct packed *p, const unsigned char *tile, int n_tile,
-                                const float *x, struct chains *c)
-{
-    if (n_tile == LINEAR_GEMV_TILES) {
-        dense_tiles(LINEAR_GEMV_TILES, type, p->tile_size, tile, p->n_in, x, c);
-        return;
-    }
-    for (int t = 0; t < n_tile; t++)
-        dense_tiles(1, type, p->tile_size, tile + (size_t)t * p->tile_size, p->n_in, x, c + t);
-}
-
-static void dense_gemv(const struct packed *p, const unsigned char *tile, int n_tile, const float *x, struct chains *c)
-{
-    if (p->dtype == DTYPE_F8_E4M3)
-        dense_gemv_type(DTYPE_F8_E4M3, p, tile, n_tile, x, c);
-    else if (p->dtype == DTYPE_F32)
-        dense_gemv_type(DTYPE_F32, p, tile, n_tile, x, c);
-    else if (p->dtype == DTYPE_F16)
-        dense_gemv_type(DTYPE_F16, p, tile, n_tile, x, c);
-    else
-        dense_gemv_type(DTYPE_BF16, p, tile, n_tile, x, c);
 }
 
 #define LINEAR_FNS                                                                                                     \
