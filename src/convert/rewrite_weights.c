@@ -125,8 +125,9 @@ static int make_row(const struct work *k, const struct buffers *b, int64_t row, 
     for (int i = 0; i < REWRITE_PLANES; i++)
         out[i] = i < k->planes ? b->plane[i] + (size_t)slot * k->row[i] : NULL;
     if (v->as_is) {
-        for (int i = 0; i < k->planes; i++)
-            memcpy(out[i], (const char *)planes[i] + (size_t)row * k->row[i], k->row[i]);
+        for (int i = 0; i < REWRITE_PLANES; i++)
+            if (out[i])
+                memcpy(out[i], (const char *)planes[i] + (size_t)row * k->row[i], k->row[i]);
         return 0;
     }
     weight_row(&v->source, row, b->values);

@@ -102,7 +102,7 @@ static void place_scales(const struct packed *p, unsigned char *tile, int o, con
     for (int64_t g = 0; g < groups; g++) {
         unsigned char *s = tile + (size_t)(g / p->parts) * p->group_size + at;
         memcpy(s + (size_t)(g % p->parts) * LINEAR_TILE * size, (const char *)scales + (size_t)g * size, size);
-        if (p->form == LINEAR_AFFINE)
+        if (p->form == LINEAR_AFFINE && biases)
             memcpy(s + LINEAR_TILE * size, (const char *)biases + (size_t)g * size, size);
     }
 }

@@ -110,7 +110,7 @@ static bool index_pairs(struct bpe *m)
     m->filter_mask = bits - 1;
     m->filter = calloc(bits / 64, sizeof *m->filter);
     m->n_slots = 2 * m->n_pairs + 2;
-    m->slots = malloc(m->n_slots * sizeof *m->slots);
+    m->slots = calloc(m->n_slots, sizeof *m->slots);
     if (!m->filter || !m->slots)
         return false;
     for (size_t i = 0; i < m->n_slots; i++)

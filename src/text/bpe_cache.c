@@ -36,7 +36,7 @@ struct bpe_cache *bpe_cache_new(void)
         free(c);
         return NULL;
     }
-    c->v = (struct entry *)(((uintptr_t)c->memory + LINE - 1) / LINE * LINE);
+    c->v = (void *)((char *)c->memory + -(uintptr_t)c->memory % LINE);
     return c;
 }
 

@@ -67,14 +67,11 @@ const struct fold_string *fold_string(size_t i)
 const struct fold_string *fold_string_at(const uint32_t *cp, int n)
 {
     const struct fold_string *best = NULL;
-    uint32_t                  text[FOLD_TEXT_MAX];
-    for (int i = 0; i < n && i < FOLD_TEXT_MAX; i++)
-        text[i] = folded(cp[i]);
     for (size_t i = 0; i < ARRAY_LEN(strings); i++) {
         const struct fold_string *s = &strings[i];
         bool                      same = s->n <= n && (!best || s->n > best->n);
         for (int k = 0; same && k < s->n; k++)
-            same = s->text[k] == text[k];
+            same = s->text[k] == folded(cp[k]);
         if (same)
             best = s;
     }

@@ -146,19 +146,25 @@ void pattern_measure(struct reader *r, struct node *n)
 
 static void write_way(struct reader *r, const struct node *n, uint32_t way);
 
+static void write_repeated(struct reader *r, const struct node *n, uint32_t way)
+{
+    buf_puts(&r->out->structure, "(?:");
+    write_way(r, n, way);
+    buf_putc(&r->out->structure, ')');
+}
+
 static void write_repeats(struct reader *r, const struct node *n, uint32_t way)
 {
     uint32_t k = n->min, w = n->child->ways;
     for (uint32_t here; way >= (here = power(w, k)); k++)
         way -= here;
-    bool once = w == 1; /* the same every time */
-    for (uint32_t i = 0; i < (once ? 1 : k) && pattern_writable(r); i++, way /= w) {
-        buf_puts(&r->out->structure, "(?:");
-        write_way(r, n->child, way % w);
-        buf_putc(&r->out->structure, ')');
-    }
-    if (once)
+    if (w <= 1) { /* the same every time; what has no ways is not written at all */
+        write_repeated(r, n->child, 0);
         buf_printf(&r->out->structure, "{%u}", k);
+        return;
+    }
+    for (uint32_t i = 0; i < k && pattern_writable(r); i++, way /= w)
+        write_repeated(r, n->child, way % w);
 }
 
 /* The way of that number, which has one length. */

@@ -40,8 +40,10 @@ static bool class_char(struct reader *r, uint32_t *cp)
 {
     if (pattern_accept(r, "\\"))
         return pattern_char_escape(r, true, cp);
-    if (r->p == r->end)
-        return pattern_refuse(r, ERR_FORMAT, "has a class without an end");
+    if (r->p == r->end) {
+        pattern_refuse(r, ERR_FORMAT, "has a class without an end");
+        return false;
+    }
     r->p += utf8_decode(r->p, (size_t)(r->end - r->p), cp);
     return true;
 }

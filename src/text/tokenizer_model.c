@@ -88,7 +88,7 @@ static int put_batch(struct loader *l, struct batch *b)
         parts[i] = (struct str){buf_cstr(&b->texts) + at, b->end[i] - at};
     if (!status)
         vocab_find_many(&l->t->vocab, parts, b->n, ids);
-    for (size_t i = 0; i < b->n && !status; i += 2) {
+    for (size_t i = 0; i + 1 < b->n && !status; i += 2) {
         if (ids[i] < 0 || ids[i + 1] < 0)
             status = unknown_merge(l, parts[ids[i] < 0 ? i : i + 1], "has the part");
         else
