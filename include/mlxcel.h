@@ -67,7 +67,7 @@ enum mlxcel_log_level { MLXCEL_LOG_ERROR, MLXCEL_LOG_WARNING, MLXCEL_LOG_INFO, M
 
 struct mlxcel_options {
     int         threads;         /* 0: the cores that affinity and cgroup allow */
-    const char *cpu_level;       /* NULL: the best this machine has; "scalar", "avx2", "avx512", "avx512vnni" */
+    const char *cpu_level;       /* NULL: the best this machine has; else a name that --cpu-level takes */
     int         precision;       /* enum mlxcel_precision */
     int         context;         /* tokens in all, divided among `parallel`; 0: the model's, at most 8192, for each */
     int         parallel;        /* sequences that are computed at once; 0: 1 */

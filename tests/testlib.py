@@ -49,17 +49,19 @@ def cpu_levels():
     """The names for --cpu-level that this machine can run, lowest first."""
     flags = set()
     for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("flags"):
+        if line.startswith(("flags", "Features")):  # x86, Arm
             flags = set(line.split())
             break
     levels = ["scalar"]
-    needs = [
+    x86 = [
         ("avx2", {"avx2", "fma", "f16c", "bmi2"}),
         ("avx512", {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"}),
         ("avx512vnni", {"avx512_vnni"}),
     ]
-    for level, features in needs:
-        if not features <= flags:
-            break
-        levels.append(level)
+    arm = [("neon", {"asimd"}), ("neondot", {"asimddp"})]
+    for needs in x86, arm:
+        for level, features in needs:
+            if not features <= flags:
+                break
+            levels.append(level)
     return levels

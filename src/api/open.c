@@ -87,10 +87,11 @@ static int open_backend(struct mlxcel *m, const struct mlxcel_options *o, struct
 {
     struct cpu_options c = {.threads = o->threads, .level = -1, .precision = (enum precision)o->precision};
     if (o->cpu_level) {
+        char known[CPU_LEVEL_LIST_SIZE];
         c.level = cpu_level_from_name(o->cpu_level);
         if (c.level < 0)
-            return error_set(e, ERR_INVALID, "cpu-level",
-                             "unknown CPU level \"%s\"; known: scalar, avx2, avx512, avx512vnni", o->cpu_level);
+            return error_set(e, ERR_INVALID, "cpu-level", "unknown CPU level \"%s\"; known: %s", o->cpu_level,
+                             cpu_level_list(false, known));
     }
     return cpu_backend_new(&m->backend, &c, e);
 }

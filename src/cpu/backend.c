@@ -24,12 +24,12 @@ static void cpu_free(struct backend *b)
 
 int cpu_backend_new(struct backend **out, const struct cpu_options *o, struct error *e)
 {
-    enum cpu_level found = cpu_level_detect();
+    char runs[CPU_LEVEL_LIST_SIZE];
     if (o->level >= CPU_LEVELS)
         return error_set(e, ERR_INVALID, "cpu-level", "CPU level %d does not exist", o->level);
-    if (o->level > (int)found)
-        return error_set(e, ERR_INVALID, "cpu-level", "this machine runs CPU level '%s', not '%s'",
-                         cpu_level_name(found), cpu_level_name((enum cpu_level)o->level));
+    if (o->level >= 0 && !cpu_level_runs((enum cpu_level)o->level))
+        return error_set(e, ERR_INVALID, "cpu-level", "CPU level '%s' does not run on this machine; these do: %s",
+                         cpu_level_name((enum cpu_level)o->level), cpu_level_list(true, runs));
     struct cpu *c = calloc(1, sizeof *c);
     if (!c)
         return error_nomem(e, "the CPU backend");
@@ -38,7 +38,7 @@ int cpu_backend_new(struct backend **out, const struct cpu_options *o, struct er
     c->base.free = cpu_free;
     c->base.kv_elem_size = o->precision == PRECISION_EXACT ? 4 : 2;
     c->precision = o->precision;
-    c->level = o->level < 0 ? found : (enum cpu_level)o->level;
+    c->level = o->level < 0 ? cpu_level_detect() : (enum cpu_level)o->level;
     int rc = pool_new(&c->pool, o->threads ? o->threads : pool_default_size(), e);
     if (rc) {
         cpu_free(&c->base);

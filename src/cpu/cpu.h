@@ -5,16 +5,22 @@
 #include "base/pool.h"
 #include "tensor/ops.h"
 
-/* A level is a set of features; levels are ordered and each contains the one before. See level.c. */
-enum cpu_level { CPU_SCALAR, CPU_AVX2, CPU_AVX512, CPU_AVX512VNNI, CPU_LEVELS };
+/* A level is a set of features. Those of an architecture are ordered, and each contains the one before and scalar,
+ * which runs everywhere. See level.c. */
+enum cpu_level { CPU_SCALAR, CPU_AVX2, CPU_AVX512, CPU_AVX512VNNI, CPU_NEON, CPU_NEONDOT, CPU_LEVELS };
 
-enum cpu_level cpu_level_detect(void);           /* the highest that this machine (and its system) runs */
-const char    *cpu_level_name(enum cpu_level l); /* "scalar", "avx2", "avx512", "avx512vnni" */
+#define CPU_LEVEL_LIST_SIZE 128
+
+enum cpu_level cpu_level_detect(void);                /* the highest that this machine (and its system) runs */
+bool           cpu_level_runs(enum cpu_level l);      /* on this machine */
+const char    *cpu_level_name(enum cpu_level l);      /* "scalar", "avx2", ... */
 int            cpu_level_from_name(const char *name); /* -1 if unknown */
+/* Writes the names of all levels, or of those that this machine runs, as "scalar, avx2" into out and returns it. */
+const char *cpu_level_list(bool runs, char out[CPU_LEVEL_LIST_SIZE]);
 
 struct cpu_options {
     int            threads; /* 0: pool_default_size() */
-    int            level;   /* enum cpu_level, or -1 for the detected one; above the detected: refused by name */
+    int            level;   /* enum cpu_level, or -1 for the detected one; one that does not run: refused by name */
     enum precision precision;
 };
 

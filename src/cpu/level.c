@@ -1,20 +1,29 @@
 /* Which instruction sets this machine runs.
  *
- * A level is a set of features, each containing the one before:
+ * A level is a set of features, each containing the one before. On x86-64:
  *
  *   avx2        AVX2, FMA, F16C, BMI2 (Haswell, Zen and later)
  *   avx512      and AVX-512 F, BW, DQ, VL, CD (Skylake-X, Zen 4 and later)
  *   avx512vnni  and VNNI (Cascade Lake, Zen 4 and later)
  *
+ * On aarch64:
+ *
+ *   neon        Advanced SIMD, which every 64-bit Arm that runs Linux has
+ *   neondot     and its dot products (Cortex-A75, Neoverse N1 and later)
+ *
+ * There is no level of matrix products of bytes (I8MM): smmla takes two outputs by eight inputs to a register, where all
+ * our tiles have four by four.
+ *
  * __builtin_cpu_supports also asks whether the system saves the registers (XGETBV). F16C and BMI2 come with every AVX2
  * machine, but a hypervisor may hide them, so they are asked for too.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/num.h"
 #include "cpu/cpu.h"
 
-static const char *const names[CPU_LEVELS] = {"scalar", "avx2", "avx512", "avx512vnni"};
+static const char *const names[CPU_LEVELS] = {"scalar", "avx2", "avx512", "avx512vnni", "neon", "neondot"};
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -40,12 +49,29 @@ enum cpu_level cpu_level_detect(void)
         return CPU_AVX2;
     return __builtin_cpu_supports("avx512vnni") ? CPU_AVX512VNNI : CPU_AVX512;
 }
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+
+enum cpu_level cpu_level_detect(void)
+{
+    return getauxval(AT_HWCAP) & HWCAP_ASIMDDP ? CPU_NEONDOT : CPU_NEON;
+}
 #else
 enum cpu_level cpu_level_detect(void)
 {
     return CPU_SCALAR;
 }
 #endif
+
+bool cpu_level_runs(enum cpu_level l)
+{
+#if defined(__aarch64__)
+    const enum cpu_level first = CPU_NEON;
+#else
+    const enum cpu_level first = CPU_AVX2;
+#endif
+    return l == CPU_SCALAR || (l >= first && l <= cpu_level_detect());
+}
 
 const char *cpu_level_name(enum cpu_level l)
 {
@@ -58,4 +84,13 @@ int cpu_level_from_name(const char *name)
         if (strcmp(name, names[i]) == 0)
             return i;
     return -1;
+}
+
+const char *cpu_level_list(bool runs, char out[CPU_LEVEL_LIST_SIZE])
+{
+    int n = 0;
+    for (int l = 0; l < CPU_LEVELS; l++)
+        if (!runs || cpu_level_runs((enum cpu_level)l))
+            n += snprintf(out + n, CPU_LEVEL_LIST_SIZE - (size_t)n, "%s%s", n ? ", " : "", names[l]);
+    return out;
 }

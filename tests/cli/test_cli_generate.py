@@ -9,7 +9,7 @@ import time
 import pytest
 
 from clilib import fault, usage
-from testlib import PROGRAM, mlxcel, mlxcel_ok
+from testlib import PROGRAM, cpu_levels, mlxcel, mlxcel_ok
 
 
 def answer(model, *options, **kwargs):
@@ -90,6 +90,15 @@ def test_faults(model, tmp_path):
     assert "/nowhere" in fault("generate", "-m", "/nowhere", "-p", "x")
     assert "UTF-8" in fault("generate", "-m", model, stdin=b"a\xff")
     assert "exclude" in usage("generate", "-m", model, "-p", "x", "-f", "y")
+
+
+def test_a_level_that_the_machine_lacks_is_refused_by_name(model):
+    known = ["scalar", "avx2", "avx512", "avx512vnni", "neon", "neondot"]
+    lacking = [level for level in known if level not in cpu_levels()]
+    assert "neon" in lacking or "avx2" in lacking
+    for level in lacking:
+        assert fault("generate", "-m", model, "-p", "x", "--cpu-level", level) == (
+            f"CPU level '{level}' does not run on this machine; these do: {', '.join(cpu_levels())}")
 
 
 def test_interrupt(model):
