@@ -24,13 +24,7 @@ struct mlxcel {
 /* Copies an error out, when there is one: `return api_result(err, &e, out)`. */
 int api_result(int code, const struct error *e, struct mlxcel_error *out);
 
-/* Resolves a model and reads its description: the first half of opening and of describing. On success the caller owns all. */
-struct api_source {
-    char             *path;
-    struct config    *config;
-    struct arena      arena;
-    struct model_desc desc;
-};
-int api_source_open(struct api_source *s, const char *model, struct error *e);
+/* The directory of a model that is named or given by its path; *path is the caller's. */
+int api_resolve(const char *model, char **path, struct error *e);
 
 #endif

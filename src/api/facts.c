@@ -28,27 +28,15 @@ static json_t *shape_of(const struct param *p)
     return a;
 }
 
-/* "affine 4 bits group 32", or the dense type's name. */
-static const char *stored_as(const struct param *p, char out[64])
-{
-    if (p->quant.mode == QUANT_NONE)
-        snprintf(out, 64, "%s", dtype_name(p->dtype));
-    else if (p->quant.mode == QUANT_FP8)
-        snprintf(out, 64, "fp8 tiles of %d x %d", p->quant.group, p->quant.group);
-    else
-        snprintf(out, 64, "%s %d bits group %d", quant_mode_name(p->quant.mode), p->quant.bits, p->quant.group);
-    return out;
-}
-
 static json_t *describe(const struct model *m, json_t *warnings)
 {
     json_t *modes = json_object(), *tensors = json_array();
     int64_t bytes = 0;
-    char    mode[64];
+    char    text[QUANT_TEXT];
     for (size_t i = 0; i < m->params.n; i++) {
         const struct param *p = &m->params.v[i];
         int64_t             count = p->shape[0] * (p->n_dim == 2 ? p->shape[1] : 1);
-        stored_as(p, mode);
+        const char         *mode = p->quant.mode == QUANT_NONE ? dtype_name(p->dtype) : quant_text(&p->quant, text);
         json_object_set_new(modes, mode, json_integer(json_integer_value(json_object_get(modes, mode)) + count));
         json_array_append_new(tensors, json_pack("{s:s, s:o, s:s, s:I}", "name", p->name, "shape", shape_of(p), "stored_as",
                                                  mode, "bytes", (json_int_t)p->bytes));
@@ -64,20 +52,18 @@ static json_t *describe(const struct model *m, json_t *warnings)
 int mlxcel_describe(const char *model, char **json, struct mlxcel_error *err)
 {
     struct error         e = {0};
-    struct api_source    src = {0};
     struct model        *m = NULL;
+    char                *path = NULL;
     json_t              *warnings = json_array();
     struct log           log = {.write = keep_warning, .ctx = warnings, .level = LOG_WARNING};
     struct model_options o = {.page_tokens = KV_TILE, .log = &log};
-    int                  code = warnings ? api_source_open(&src, model, &e) : error_nomem(&e, "the answer");
-    if (!code) {
-        code = model_load(&m, src.path, &src.desc, &src.arena, src.config, NULL, &o, &e);
-        free(src.path);
-    }
+    int                  code = warnings ? api_resolve(model, &path, &e) : error_nomem(&e, "the answer");
+    if (!code)
+        code = model_load(&m, path, arch_describe, NULL, &o, &e);
     if (!code)
         code = give_json(describe(m, warnings), json, &e);
-    if (m)
-        model_free(m);
+    model_free(m);
+    free(path);
     json_decref(warnings);
     return api_result(code, &e, err);
 }
@@ -114,12 +100,15 @@ int mlxcel_families(char **json, struct mlxcel_error *err)
     return api_result(give_json(a, json, &e), &e, err);
 }
 
+int api_resolve(const char *model, char **path, struct error *e)
+{
+    struct store_roots roots;
+    int                err = store_roots_from_env(&roots, e);
+    return err ? err : store_resolve(&roots, model, path, e);
+}
+
 int mlxcel_resolve(const char *model, char **path, struct mlxcel_error *err)
 {
-    struct error       e = {0};
-    struct store_roots roots;
-    int                code = store_roots_from_env(&roots, &e);
-    if (!code)
-        code = store_resolve(&roots, model, path, &e);
-    return api_result(code, &e, err);
+    struct error e = {0};
+    return api_result(api_resolve(model, path, &e), &e, err);
 }

@@ -7,9 +7,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/pyjson.h"
-#include "hub/store.h"
 
-#define DESC_ARENA_MAX ((size_t)256 << 20)
 #define CONTEXT_DEFAULT 8192
 #define CONTEXT_MAX (1 << 24)
 #define PARALLEL_MAX 256
@@ -33,28 +31,6 @@ int api_result(int code, const struct error *e, struct mlxcel_error *out)
     if (code)
         error_export(e, out);
     return code;
-}
-
-int api_source_open(struct api_source *s, const char *model, struct error *e)
-{
-    struct store_roots roots;
-    memset(s, 0, sizeof *s);
-    int err = store_roots_from_env(&roots, e);
-    if (!err)
-        err = store_resolve(&roots, model, &s->path, e);
-    if (!err)
-        err = config_load(&s->config, s->path, "config.json", e);
-    if (err)
-        goto fail;
-    arena_init(&s->arena, DESC_ARENA_MAX);
-    err = arch_describe(&s->desc, s->config, &s->arena, e);
-    if (!err)
-        return 0;
-fail:
-    arena_deinit(&s->arena);
-    config_free(s->config);
-    free(s->path);
-    return err;
 }
 
 static int check_range(const char *field, int v, int lo, int hi, struct error *e)
@@ -187,25 +163,19 @@ static int open_engine(struct mlxcel *m, const struct mlxcel_options *o, struct 
 
 static int open_model(struct mlxcel *m, const char *model, const struct mlxcel_options *o, struct error *e)
 {
-    struct api_source    src;
     struct model_options mo = {.page_tokens = o->page_tokens ? o->page_tokens : KV_TILE, .log = &m->log};
     int                  err = check_options(o, e);
     if (!err && o->chat_template_kwargs)
         err = read_variables(m, o->chat_template_kwargs, e);
     if (!err)
-        err = api_source_open(&src, model, e);
+        err = api_resolve(model, &m->path, e);
     if (err)
         return err;
-    m->path = src.path;
     const char *base = strrchr(m->path, '/');
     m->name = strdup(base && base[1] ? base + 1 : m->path);
     err = m->name ? open_backend(m, o, e) : error_nomem(e, "the model's name");
-    if (err) {
-        arena_deinit(&src.arena);
-        config_free(src.config);
-        return err;
-    }
-    err = model_load(&m->model, m->path, &src.desc, &src.arena, src.config, m->backend, &mo, e);
+    if (!err)
+        err = model_load(&m->model, m->path, arch_describe, m->backend, &mo, e);
     if (!err && !o->weights_only)
         err = open_text(m, o, e);
     if (!err)

@@ -7,25 +7,6 @@
 
 #define NAMES_MAX ((size_t)1 << 30)
 
-/* Binds the checkpoint as every load does, without preparing it for a backend. */
-static int open_model(struct rewrite *r, struct error *e)
-{
-    struct config       *config = NULL;
-    struct model_desc    desc;
-    struct arena         arena;
-    struct model_options o = {.page_tokens = KV_TILE, .log = r->o->log};
-    int                  err = config_load(&config, r->dir, "config.json", e);
-    if (err)
-        return err;
-    arena_init(&arena, NAMES_MAX);
-    err = arch_describe(&desc, config, &arena, e);
-    if (!err)
-        return model_load(&r->model, r->dir, &desc, &arena, config, NULL, &o, e);
-    arena_deinit(&arena);
-    config_free(config);
-    return err;
-}
-
 static int fill(struct rewrite *r, const struct dir_out *out, struct error *e)
 {
     int err = rewrite_copies(r, out, e);
@@ -53,13 +34,14 @@ int convert_model(const char *dir, const char *out_dir, const struct convert_opt
     struct convert_options o = *options;
     struct rewrite         r = {.o = &o, .dir = dir};
     struct dir_out         out = {0};
+    struct model_options   load = {.page_tokens = KV_TILE, .log = o.log};
     struct quant           form = quant_default(o.form.mode);
     o.form = (struct quant){form.mode, o.form.bits ? o.form.bits : form.bits, o.form.group ? o.form.group : form.group,
                             DTYPE_NONE};
     arena_init(&r.arena, NAMES_MAX);
     int err = o.quantize ? quant_check(&o.form, e) : 0;
     if (!err)
-        err = open_model(&r, e);
+        err = model_load(&r.model, dir, arch_describe, NULL, &load, e); /* bound as every load does, not prepared */
     if (!err)
         err = rewrite_plan(&r, e);
     if (!err)

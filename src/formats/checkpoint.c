@@ -24,7 +24,8 @@ struct entry {
 };
 
 struct checkpoint {
-    struct shard *shards;
+    struct shards files;
+    struct shard *shards; /* those that could be read */
     size_t        n_shards;
     struct entry *entries; /* sorted by name */
     size_t        n, bytes;
@@ -48,12 +49,10 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct entry *)a)->view.name, ((const struct entry *)b)->view.name);
 }
 
-/* Fills entries from all shards; refuses a name that two files hold. */
-static int merge(struct checkpoint *c, struct error *e)
+/* Fills entries from all shards; a name that two files hold is a fault. */
+static int merge(struct checkpoint *c, struct faults *f, struct error *e)
 {
-    struct faults faults = {0};
-    size_t        total = 0;
-    int           status;
+    size_t total = 0;
     for (size_t i = 0; i < c->n_shards; i++)
         total += c->shards[i].st.n;
     c->entries = calloc(MAX(total, (size_t)1), sizeof *c->entries);
@@ -69,35 +68,49 @@ static int merge(struct checkpoint *c, struct error *e)
         const struct tensor_view *a = &c->entries[i - 1].view, *b = &c->entries[i].view;
         if (strcmp(a->name, b->name) == 0) {
             bool less = strcmp(a->file, b->file) < 0;
-            faults_add(&faults, ERR_FORMAT, a->name, "tensor '%s' is in two files, %s and %s", a->name,
+            faults_add(f, ERR_FORMAT, a->name, "tensor '%s' is in two files, %s and %s", a->name,
                        less ? a->file : b->file, less ? b->file : a->file);
         }
     }
-    status = faults_report(&faults, e);
-    faults_deinit(&faults);
-    return status;
+    return 0;
 }
 
-/* Opens n files, whose names are relative to dir (or whole paths when dir is NULL). */
-static int open_files(struct checkpoint **out, const char *dir, const char *const *names, size_t n, struct error *e)
+/* Opens n files, whose names are relative to dir (or whole paths when dir is NULL). Those that cannot be read are faults. */
+static int open_files(struct checkpoint *c, const char *dir, const char *const *names, size_t n, struct faults *f,
+                      struct error *e)
 {
-    int                status = 0;
-    struct checkpoint *c = calloc(1, sizeof *c);
-    if (!c || !(c->shards = calloc(n, sizeof *c->shards))) {
-        free(c);
+    c->shards = calloc(n, sizeof *c->shards);
+    if (!c->shards)
         return error_nomem(e, "the list of shards");
-    }
-    for (size_t i = 0; i < n && !status; i++) {
-        char *path = NULL;
+    for (size_t i = 0; i < n; i++) {
+        char        *path = NULL;
+        struct error fault = {0};
         if (dir && asprintf(&path, "%s/%s", dir, names[i]) < 0)
-            status = error_nomem(e, "a path");
-        else {
-            status = open_shard(c, dir ? path : names[i], e);
-            free(path);
-        }
+            return error_nomem(e, "a path");
+        int status = open_shard(c, dir ? path : names[i], &fault);
+        free(path);
+        if (status == ERR_NOMEM)
+            return error_set(e, status, NULL, "%s", fault.msg);
+        if (status)
+            faults_add(f, status, *fault.param ? fault.param : file_base(names[i]), "%s", fault.msg);
     }
+    return merge(c, f, e);
+}
+
+/* Opens one file, or the shards of a directory when dir is not NULL. */
+static int open_checkpoint(struct checkpoint **out, const char *dir, const char *path, const struct log *log,
+                           struct faults *f, struct error *e)
+{
+    struct faults      own = {0};
+    struct checkpoint *c = calloc(1, sizeof *c);
+    int                status = c ? 0 : error_nomem(e, "the checkpoint");
+    if (!status && dir)
+        status = shards_find(&c->files, dir, log, e);
     if (!status)
-        status = merge(c, e);
+        status = open_files(c, dir, dir ? c->files.names : &path, dir ? c->files.n : 1, f ? f : &own, e);
+    if (!status)
+        status = faults_report(&own, e);
+    faults_deinit(&own);
     if (status)
         checkpoint_close(c);
     else
@@ -105,21 +118,14 @@ static int open_files(struct checkpoint **out, const char *dir, const char *cons
     return status;
 }
 
-int checkpoint_open_file(struct checkpoint **out, const char *path, const struct log *log, struct error *e)
+int checkpoint_open_file(struct checkpoint **out, const char *path, struct error *e)
 {
-    (void)log;
-    return open_files(out, NULL, &path, 1, e);
+    return open_checkpoint(out, NULL, path, NULL, NULL, e);
 }
 
-int checkpoint_open(struct checkpoint **out, const char *dir, const struct log *log, struct error *e)
+int checkpoint_open(struct checkpoint **out, const char *dir, const struct log *log, struct faults *f, struct error *e)
 {
-    struct shards s;
-    int           status = shards_find(&s, dir, log, e);
-    if (status)
-        return status;
-    status = open_files(out, dir, s.names, s.n, e);
-    shards_deinit(&s);
-    return status;
+    return open_checkpoint(out, dir, NULL, log, f, e);
 }
 
 void checkpoint_close(struct checkpoint *c)
@@ -134,7 +140,19 @@ void checkpoint_close(struct checkpoint *c)
     }
     free(c->shards);
     free(c->entries);
+    shards_deinit(&c->files);
     free(c);
+}
+
+bool checkpoint_is_whole(const struct checkpoint *c)
+{
+    return c->n_shards >= c->files.n;
+}
+
+const char *const *checkpoint_absent(const struct checkpoint *c, size_t *n)
+{
+    *n = c->files.n_absent;
+    return c->files.absent;
 }
 
 size_t checkpoint_count(const struct checkpoint *c)

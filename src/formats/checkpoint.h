@@ -19,12 +19,16 @@
 
 struct checkpoint;
 
-/* All shards of a directory. ERR_NOT_FOUND when it holds no weights, ERR_FORMAT with all faults of the first bad file.
- */
-int checkpoint_open(struct checkpoint **out, const char *dir, const struct log *log, struct error *e);
+/* All shards of a directory. ERR_NOT_FOUND when it holds no weights. Files that cannot be read and names in two files go
+ * to *f, and the rest is open for further checks (and nothing else); with f NULL they are the error. */
+int checkpoint_open(struct checkpoint **out, const char *dir, const struct log *log, struct faults *f, struct error *e);
 /* One .safetensors file of any name (adapters, fixtures). */
-int  checkpoint_open_file(struct checkpoint **out, const char *path, const struct log *log, struct error *e);
+int  checkpoint_open_file(struct checkpoint **out, const char *path, struct error *e);
 void checkpoint_close(struct checkpoint *c); /* NULL is fine */
+
+/* Whether every file that is there could be read, and the names of those that only the index has. */
+bool               checkpoint_is_whole(const struct checkpoint *c);
+const char *const *checkpoint_absent(const struct checkpoint *c, size_t *n);
 
 size_t                    checkpoint_count(const struct checkpoint *c);
 size_t                    checkpoint_bytes(const struct checkpoint *c);                  /* of all tensors */

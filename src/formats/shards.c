@@ -142,31 +142,30 @@ static int list_directory(struct shards *s, const char *dir, struct error *e)
     return status;
 }
 
-/* Drops the names that do not exist in dir; *first gets the first of them. Returns how many. */
-static size_t drop_absent(struct shards *s, const char *dir, const char **first, struct error *e, int *status)
+/* Moves the names that do not exist in dir to the list of the absent. */
+static int part_absent(struct shards *s, const char *dir, struct error *e)
 {
-    size_t n = 0, absent;
+    size_t n = 0;
+    s->absent = malloc((s->n + 1) * sizeof *s->absent);
+    if (!s->absent)
+        return error_nomem(e, "the list of weight files");
     for (size_t i = 0; i < s->n; i++) {
         char *path;
-        if (asprintf(&path, "%s/%s", dir, s->names[i]) < 0) {
-            *status = error_nomem(e, "a path");
-            return 0;
-        }
+        if (asprintf(&path, "%s/%s", dir, s->names[i]) < 0)
+            return error_nomem(e, "a path");
         if (access(path, F_OK) == 0)
             s->names[n++] = s->names[i];
-        else if (!*first)
-            *first = s->names[i];
+        else
+            s->absent[s->n_absent++] = s->names[i];
         free(path);
     }
-    absent = s->n - n;
     s->n = n;
-    return absent;
+    return 0;
 }
 
 static int from_index(struct shards *s, const char *dir, const char *path, const struct log *log, struct error *e)
 {
     struct file_map map;
-    const char     *first = NULL;
     int             status = file_map_open(&map, path, e);
     if (status)
         return status;
@@ -175,15 +174,15 @@ static int from_index(struct shards *s, const char *dir, const char *path, const
     file_map_close(&map);
     if (status)
         return status;
-    size_t absent = drop_absent(s, dir, &first, e, &status);
-    if (!status && (absent || !s->n))
+    status = part_absent(s, dir, e);
+    if (!status && (s->n_absent || !s->n))
         status = list_directory(s, dir, e);
     if (!status && !s->n)
         status = error_set(e, ERR_NOT_FOUND, NULL,
                            "%s holds none of the weight files that its " SHARDS_INDEX " names, and no " PATTERN, dir);
-    else if (!status && absent)
+    else if (!status && s->n_absent)
         log_warning(log, "%s/" SHARDS_INDEX " names %zu weight file%s that %s absent (%s); reading the %zu that exist",
-                    dir, absent, absent > 1 ? "s" : "", absent > 1 ? "are" : "is", first, s->n);
+                    dir, s->n_absent, s->n_absent > 1 ? "s" : "", s->n_absent > 1 ? "are" : "is", s->absent[0], s->n);
     if (status)
         shards_deinit(s);
     return status;
@@ -214,6 +213,7 @@ int shards_find(struct shards *s, const char *dir, const struct log *log, struct
 void shards_deinit(struct shards *s)
 {
     free(s->names);
+    free(s->absent);
     arena_deinit(&s->texts);
     *s = (struct shards){0};
 }

@@ -12,6 +12,8 @@
 struct shards {
     const char **names; /* base names, sorted, each once; at least one */
     size_t       n, cap;
+    const char **absent; /* that the index names but the directory does not hold, sorted */
+    size_t       n_absent;
     struct arena texts;
 };
 

@@ -2,7 +2,8 @@
  *
  * A parameter X is stored as X.weight, and is quantized if and only if X.scales exists; then the planes alone decide the mode
  * (quant_from_planes). Needed but in no file: a fault. In a file but claimed by no row: a fault, unless the family ignores it.
- * All faults of the checkpoint go into one report.
+ * All faults of the checkpoint go into one report. When a file could not be read, what is missing may be there: then only
+ * what is wrong whatever it holds is a fault.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,6 @@
 #include "base/glob.h"
 #include "base/num.h"
 #include "model/params.h"
-#include "model/quant_config.h"
 
 struct binder {
     struct params           *p;
@@ -19,7 +19,9 @@ struct binder {
     struct checkpoint       *c;
     int                      lo, hi;
     const struct param     **by_name; /* [p->n] */
-    struct faults            faults;
+    bool                     whole;   /* all files could be read */
+    size_t                   n_missing;
+    struct faults           *faults;
 };
 
 static int compare_rows(const void *a, const void *b)
@@ -54,9 +56,11 @@ static const struct tensor_view *plane(const struct binder *b, const struct para
 static void misfit(struct binder *b, const struct param *p, const struct tensor_view *t)
 {
     char found[TENSOR_SHAPE_TEXT], need[TENSOR_SHAPE_TEXT];
-    faults_add(&b->faults, ERR_MISFIT, t->name, "%s: %s is %s %s, needed F32, F16 or BF16 %s (%s of config.json)",
+    bool codes = t->dtype == DTYPE_U32 && p->n_dim == 2;
+    faults_add(b->faults, ERR_MISFIT, t->name, "%s: %s is %s %s%s, needed F32, F16 or BF16 %s%s (%s of config.json)",
                t->file, t->name, dtype_name(t->dtype), tensor_view_shape_text(t, found),
-               tensor_shape_text(p->shape, p->n_dim, need), p->why);
+               codes ? " without a scales plane" : "", tensor_shape_text(p->shape, p->n_dim, need),
+               codes ? " or also scales" : "", p->why);
 }
 
 static bool fits_dense(const struct param *p, const struct tensor_view *t)
@@ -72,9 +76,21 @@ static bool fits_dense(const struct param *p, const struct tensor_view *t)
 static void missing(struct binder *b, const struct param *p, const char *suffix)
 {
     char need[TENSOR_SHAPE_TEXT], name[512];
+    if (!b->whole)
+        return;
+    b->n_missing++;
     snprintf(name, sizeof name, "%s%s", p->name, suffix);
-    faults_add(&b->faults, ERR_MISFIT, name, "%s is in no file, needed with shape %s (%s of config.json)", name,
+    faults_add(b->faults, ERR_MISFIT, name, "%s is in no file, needed with shape %s (%s of config.json)", name,
                tensor_shape_text(p->shape, p->n_dim, need), p->why);
+}
+
+/* A plane beside X.weight that does not go with it. */
+static void lone_plane(struct binder *b, const struct tensor_view *t, const struct tensor_view *w, const char *needed)
+{
+    char found[TENSOR_SHAPE_TEXT], shape[TENSOR_SHAPE_TEXT];
+    faults_add(b->faults, ERR_MISFIT, t->name, "%s: %s is %s %s beside %s %s %s, needed %s", t->file, t->name,
+               dtype_name(t->dtype), tensor_view_shape_text(t, found), w->name, dtype_name(w->dtype),
+               tensor_view_shape_text(w, shape), needed);
 }
 
 static void bind_quantized(struct binder *b, struct param *p, const struct tensor_view *w, const struct tensor_view *s)
@@ -83,14 +99,15 @@ static void bind_quantized(struct binder *b, struct param *p, const struct tenso
     struct weight            *dst = p->weight;
     char                      found[TENSOR_SHAPE_TEXT];
     if (p->n_dim != 2) {
-        faults_add(&b->faults, ERR_MISFIT, s->name, "%s: %s makes a vector quantized; %s has one dimension", s->file,
-                   s->name, p->name);
+        lone_plane(b, s, w, "none, since a vector is never quantized");
         return;
     }
-    if (quant_from_planes(&p->quant, w, s, z, p->shape[1], &b->faults))
+    if (!z && !b->whole && s->dtype != DTYPE_U8)
+        return; /* the biases may be in a file that could not be read */
+    if (quant_from_planes(&p->quant, w, s, z, p->shape[1], b->faults))
         return;
     if (w->n_dim != 2 || w->shape[0] != p->shape[0]) {
-        faults_add(&b->faults, ERR_MISFIT, w->name, "%s: %s is %s %s, needed %lld rows (%s of config.json)", w->file,
+        faults_add(b->faults, ERR_MISFIT, w->name, "%s: %s is %s %s, needed %lld rows (%s of config.json)", w->file,
                    w->name, dtype_name(w->dtype), tensor_view_shape_text(w, found), (long long)p->shape[0], p->why);
         return;
     }
@@ -104,51 +121,38 @@ static void bind_quantized(struct binder *b, struct param *p, const struct tenso
 
 /* The scales of Hugging Face's FP8 weights. */
 #define FP8_SCALES ".weight_scale_inv"
-#define FP8_TILE 128
 
 static void bind_fp8(struct binder *b, struct param *p, const struct tensor_view *w)
 {
     const struct tensor_view *s = plane(b, p, FP8_SCALES);
     char                      found[TENSOR_SHAPE_TEXT], shape[TENSOR_SHAPE_TEXT], need[TENSOR_SHAPE_TEXT];
-    int64_t tiles[2] = {(p->shape[0] + FP8_TILE - 1) / FP8_TILE, (p->shape[1] + FP8_TILE - 1) / FP8_TILE};
+    int64_t tiles[2] = {(p->shape[0] + QUANT_FP8_TILE - 1) / QUANT_FP8_TILE, (p->shape[1] + QUANT_FP8_TILE - 1) / QUANT_FP8_TILE};
     if (p->n_dim != 2 || w->n_dim != 2 || w->shape[0] != p->shape[0] || w->shape[1] != p->shape[1]) {
         misfit(b, p, w);
         return;
     }
-    if (!s || !dtype_is_float16_32(s->dtype) || s->n_dim != 2 || s->shape[0] != tiles[0] || s->shape[1] != tiles[1]) {
-        faults_add(&b->faults, ERR_MISFIT, w->name, "%s: %s is F8_E4M3 %s with %s%s%s%s, needed F32, F16 or BF16 %s",
-                   w->file, w->name, tensor_view_shape_text(w, found), s ? s->name : "no " FP8_SCALES " beside it",
-                   s ? " " : "", s ? dtype_name(s->dtype) : "", s ? tensor_view_shape_text(s, shape) : "",
-                   tensor_shape_text(tiles, 2, need));
+    if (!s && !b->whole)
+        return;
+    if (!s) {
+        faults_add(b->faults, ERR_MISFIT, w->name, "%s: %s is F8_E4M3 %s without %s%s, needed F32, F16 or BF16 %s", w->file,
+                   w->name, tensor_view_shape_text(w, found), p->name, FP8_SCALES, tensor_shape_text(tiles, 2, need));
         return;
     }
-    p->quant = p->weight->quant = (struct quant){QUANT_FP8, 8, FP8_TILE, s->dtype};
+    if (!dtype_is_float16_32(s->dtype) || s->n_dim != 2 || s->shape[0] != tiles[0] || s->shape[1] != tiles[1]) {
+        faults_add(b->faults, ERR_MISFIT, s->name, "%s: %s is %s %s beside %s F8_E4M3 %s, needed F32, F16 or BF16 %s",
+                   s->file, s->name, dtype_name(s->dtype), tensor_view_shape_text(s, shape), w->name,
+                   tensor_view_shape_text(w, found), tensor_shape_text(tiles, 2, need));
+        return;
+    }
+    p->quant = p->weight->quant = (struct quant){QUANT_FP8, 8, QUANT_FP8_TILE, s->dtype};
     p->weight->data = w->data;
     p->weight->scales = s->data;
     p->dtype = w->dtype;
     p->bytes = w->size + s->size;
 }
 
-static void bind_weight(struct binder *b, struct param *p)
+static void bind_dense(struct binder *b, struct param *p, const struct tensor_view *w)
 {
-    const struct tensor_view *w = plane(b, p, ".weight"), *s = plane(b, p, ".scales"), *z;
-    if (!w) {
-        missing(b, p, ".weight");
-        return;
-    }
-    if (s) {
-        bind_quantized(b, p, w, s);
-        return;
-    }
-    z = plane(b, p, ".biases");
-    if (z) {
-        faults_add(&b->faults, ERR_MISFIT, z->name, "%s: %s has no %s.scales beside it", z->file, z->name, p->name);
-        return;
-    }
-    if (w->dtype == DTYPE_F8_E4M3) {
-        bind_fp8(b, p, w);
-        return;
-    }
     if (!fits_dense(p, w)) {
         misfit(b, p, w);
         return;
@@ -158,7 +162,26 @@ static void bind_weight(struct binder *b, struct param *p)
     p->bytes = w->size;
 }
 
-/* A bias is widened to float32 once, in the model's arena. */
+static void bind_weight(struct binder *b, struct param *p)
+{
+    const struct tensor_view *w = plane(b, p, ".weight"), *s = plane(b, p, ".scales"), *z = plane(b, p, ".biases");
+    const struct tensor_view *inv = plane(b, p, FP8_SCALES);
+    if (!w)
+        missing(b, p, ".weight");
+    else if (inv && (s || w->dtype != DTYPE_F8_E4M3))
+        lone_plane(b, inv, w, "a weight of type F8_E4M3 without other scales");
+    else if (s)
+        bind_quantized(b, p, w, s);
+    else if (!b->whole && (z || w->dtype == DTYPE_U32))
+        return; /* the scales may be in a file that could not be read */
+    else if (z)
+        lone_plane(b, z, w, "also a scales plane");
+    else if (w->dtype == DTYPE_F8_E4M3)
+        bind_fp8(b, p, w);
+    else
+        bind_dense(b, p, w);
+}
+
 static void bind_bias(struct binder *b, struct param *p)
 {
     const struct tensor_view *t = checkpoint_find(b->c, p->name);
@@ -170,14 +193,6 @@ static void bind_bias(struct binder *b, struct param *p)
         misfit(b, p, t);
         return;
     }
-    float *v = arena_calloc(b->p->arena, (size_t)p->shape[0], sizeof *v);
-    if (!v) {
-        b->p->failed = true;
-        return;
-    }
-    for (int64_t i = 0; i < p->shape[0]; i++)
-        v[i] = dtype_load(t->dtype, t->data, i);
-    p->weight->bias = v;
     p->dtype = t->dtype;
     p->bytes = t->size;
 }
@@ -211,19 +226,26 @@ static void find_unclaimed(struct binder *b)
     for (size_t i = 0; i < checkpoint_count(b->c); i++) {
         const struct tensor_view *t = checkpoint_at(b->c, i);
         if (!claimed(b, t->name))
-            faults_add(&b->faults, ERR_MISFIT, t->name,
+            faults_add(b->faults, ERR_MISFIT, t->name,
                        "%s: %s (%s %s) is not a parameter of the %s model that config.json describes", t->file, t->name,
                        dtype_name(t->dtype), tensor_view_shape_text(t, shape), b->desc->model_type);
     }
 }
 
-int params_bind(struct params *p, const struct model_desc *m, struct checkpoint *c, struct config *config, int lo,
-                int hi, const struct log *log, struct error *e)
+/* The files that only the index names, when something is missing. */
+static void name_absent(struct binder *b)
 {
-    struct binder b = {.p = p, .desc = m, .c = c, .lo = lo, .hi = hi};
-    int           err = quant_config_check(config, e);
-    if (err)
-        return err;
+    size_t             n;
+    const char *const *absent = checkpoint_absent(b->c, &n);
+    for (size_t i = 0; b->n_missing && i < n; i++)
+        faults_add(b->faults, ERR_NOT_FOUND, absent[i], "%s is absent, though the index of the weights names it", absent[i]);
+}
+
+int params_bind(struct params *p, const struct model_desc *m, struct checkpoint *c, int lo, int hi, struct faults *f,
+                struct error *e)
+{
+    struct binder b = {
+        .p = p, .desc = m, .c = c, .lo = lo, .hi = hi, .whole = checkpoint_is_whole(c), .faults = f};
     b.by_name = calloc(p->n, sizeof *b.by_name);
     if (!b.by_name)
         return error_nomem(e, "the parameter table");
@@ -236,16 +258,23 @@ int params_bind(struct params *p, const struct model_desc *m, struct checkpoint 
             (row->role == ROLE_BIAS ? bind_bias : bind_weight)(&b, row);
     }
     find_unclaimed(&b);
-    err = faults_report(&b.faults, e);
-    if (!err && p->failed)
-        err = error_nomem(e, "the model's biases");
-    if (!err) {
-        quant_config_compare(config, p, log);
-        err = config_report(config, e); /* a field of `quantization` of the wrong type */
-    }
-    faults_deinit(&b.faults);
+    name_absent(&b);
     free(b.by_name);
-    return err;
+    return 0;
+}
+
+/* --- preparing ---------------------------------------------------------------------------------------------------- */
+
+/* A bias is widened to float32 once, in the model's arena. */
+static int prepare_bias(const struct params *p, const struct param *row, const struct checkpoint *c, struct error *e)
+{
+    const struct tensor_view *t = checkpoint_find(c, row->name);
+    float                    *v = arena_calloc(p->arena, (size_t)row->shape[0], sizeof *v);
+    if (!v)
+        return error_nomem(e, "the model's biases");
+    quant_widen(t->dtype, t->data, row->shape[0], v);
+    row->weight->bias = v;
+    return 0;
 }
 
 static unsigned uses_of(const struct params *p, const struct param *row)
@@ -292,9 +321,11 @@ int params_prepare(struct params *p, struct checkpoint *c, struct backend *backe
 {
     for (size_t i = 0; i < p->n; i++) {
         const struct param *row = &p->v[i];
-        if (row->role == ROLE_BIAS || !row->weight->data)
-            continue;
-        int err = prepare_row(p, row, c, backend, e);
+        int                 err = 0;
+        if (row->role == ROLE_BIAS && row->bytes)
+            err = prepare_bias(p, row, c, e);
+        else if (row->role != ROLE_BIAS && row->weight->data)
+            err = prepare_row(p, row, c, backend, e);
         if (err)
             return err;
     }

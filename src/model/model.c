@@ -1,10 +1,13 @@
-/* Loading: declare the table from the description, bind it to the checkpoint, prepare the weights. The one load path. */
+/* Loading: describe the model, declare its table, bind it to the checkpoint, prepare the weights. The one load path. */
 #include "model/model.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
+#include "model/quant_config.h"
+
+#define ARENA_MAX ((size_t)256 << 20) /* descriptions, names and rows of the table, biases */
 
 static void declare(struct model *m)
 {
@@ -59,22 +62,6 @@ static int make_ropes(struct model *m, struct error *e)
     return 0;
 }
 
-static struct model *new_model(const struct model_desc *desc, struct arena *arena, struct config *config)
-{
-    struct model *m = calloc(1, sizeof *m);
-    if (m) {
-        m->desc = *desc;
-        m->arena = *arena;
-        m->config = config;
-        m->params.arena = &m->arena;
-    } else {
-        arena_deinit(arena);
-        config_free(config);
-    }
-    *arena = (struct arena){0};
-    return m;
-}
-
 static int declare_all(struct model *m, const struct model_options *o, int elem_size, struct error *e)
 {
     int lo = o->lo, hi = o->hi ? o->hi : m->desc.n_layer;
@@ -97,27 +84,77 @@ static int declare_all(struct model *m, const struct model_options *o, int elem_
     return make_ropes(m, e);
 }
 
-int model_load(struct model **out, const char *dir, const struct model_desc *desc, struct arena *arena,
-               struct config *config, struct backend *backend, const struct model_options *o, struct error *e)
+/* What failed is a fault beside others, unless there is no going on. */
+static int collect(struct faults *f, const struct error *fault, struct error *e)
 {
-    struct model *m = new_model(desc, arena, config);
-    int           err;
+    if (fault->code == ERR_NOMEM) {
+        if (e)
+            *e = *fault;
+        return fault->code;
+    }
+    if (fault->code)
+        faults_add(f, fault->code, fault->param, "%s", fault->msg);
+    return 0;
+}
+
+/* Reads config.json and the shards' headers. What is wrong with them goes to *f, so that one report has all; *described
+ * tells whether the model's description could be made. */
+static int open_files(struct model *m, const char *dir, model_describe *describe, const struct log *log, struct faults *f,
+                      bool *described, struct error *e)
+{
+    struct error fault = {0}, shards = {0};
+    int          err = config_load(&m->config, dir, "config.json", &fault);
+    if (err == ERR_NOT_FOUND) { /* no model at all */
+        if (e)
+            *e = fault;
+        return err;
+    }
+    if (!err)
+        err = describe(&m->desc, m->config, &m->arena, &fault);
+    if (!err)
+        err = quant_config_check(m->config, &fault);
+    *described = !err;
+    err = collect(f, &fault, e);
+    if (err)
+        return err;
+    checkpoint_open(&m->checkpoint, dir, log, f, &shards);
+    return collect(f, &shards, e);
+}
+
+/* Declares the table and binds it: all that can be checked without reading a weight. */
+static int open_model(struct model *m, const char *dir, model_describe *describe, const struct model_options *o,
+                      struct error *e)
+{
+    struct faults f = {0};
+    bool          described = false;
+    int           err = open_files(m, dir, describe, o->log, &f, &described, e);
+    if (!err && described && m->checkpoint) {
+        enum tie tie = m->desc.tie;
+        m->tied = tie == TIE_YES || (tie == TIE_BY_FILE && !checkpoint_find(m->checkpoint, "lm_head.weight"));
+        err = declare_all(m, o, m->backend ? m->backend->kv_elem_size : 2, e);
+        if (!err)
+            err = params_bind(&m->params, &m->desc, m->checkpoint, m->lo, m->hi, &f, e);
+    }
+    if (!err)
+        err = faults_report(&f, e);
+    faults_deinit(&f);
+    return err;
+}
+
+int model_load(struct model **out, const char *dir, model_describe *describe, struct backend *backend,
+               const struct model_options *o, struct error *e)
+{
+    struct model *m = calloc(1, sizeof *m);
     if (!m)
         return error_nomem(e, "the model");
+    arena_init(&m->arena, ARENA_MAX);
+    m->params.arena = &m->arena;
     m->backend = backend;
-    err = checkpoint_open(&m->checkpoint, dir, o->log, e);
-    if (err)
-        goto out;
-    m->tied = desc->tie == TIE_YES || (desc->tie == TIE_BY_FILE && !checkpoint_find(m->checkpoint, "lm_head.weight"));
-    err = declare_all(m, o, backend ? backend->kv_elem_size : 2, e);
-    if (err)
-        goto out;
-    err = params_bind(&m->params, &m->desc, m->checkpoint, m->config, m->lo, m->hi, o->log, e);
-    if (err)
-        goto out;
-    if (backend)
-        err = params_prepare(&m->params, m->checkpoint, backend, e);
-out:
+    int err = open_model(m, dir, describe, o, e);
+    if (!err) {
+        quant_config_compare(m->config, &m->params, o->log);
+        err = backend ? params_prepare(&m->params, m->checkpoint, backend, e) : 0;
+    }
     if (err) {
         model_free(m);
         return err;

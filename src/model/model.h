@@ -44,11 +44,13 @@ struct model_options {
     const struct log *log;
 };
 
-/* Loads the weights of dir for a description made from its config.json. desc's arrays live in *arena, which the model takes
- * over together with config (both are taken also when loading fails). Without a backend (NULL) the weights are bound and
- * checked but not prepared: for `describe`. */
-int  model_load(struct model **out, const char *dir, const struct model_desc *desc, struct arena *arena,
-                struct config *config, struct backend *backend, const struct model_options *o, struct error *e);
+/* Fills a description from config.json, its arrays in *a: arch_describe. */
+typedef int model_describe(struct model_desc *m, struct config *c, struct arena *a, struct error *e);
+
+/* Loads the model of dir. All faults of its config.json, files and tensors are one error. Without a backend (NULL) the
+ * weights are bound and checked but not prepared, and only headers are read: for `describe` and `convert`. */
+int  model_load(struct model **out, const char *dir, model_describe *describe, struct backend *backend,
+                const struct model_options *o, struct error *e);
 void model_free(struct model *m);
 
 /* Buffers of one forward pass of at most n_row rows. */

@@ -41,12 +41,12 @@ struct param *params_add(struct params *p, enum param_role role, enum param_shar
 const struct param *params_find(const struct params *p, const char *name);
 
 /* Matches rows whose layer is in [lo, hi) (-1 belongs to lo = 0, n_layer to hi = n_layer) with the checkpoint: fills every
- * weight's planes, shapes and storage. All misfits are reported together; the checkpoint's unclaimed tensors too. What
- * config.json's `quantization` declares is compared and a difference warned about. */
-int params_bind(struct params *p, const struct model_desc *m, struct checkpoint *c, struct config *config, int lo, int hi,
-                const struct log *log, struct error *e);
+ * weight's planes, shapes and storage, from the headers alone. All misfits and the checkpoint's unclaimed tensors go to *f;
+ * fails only for want of memory. */
+int params_bind(struct params *p, const struct model_desc *m, struct checkpoint *c, int lo, int hi, struct faults *f,
+                struct error *e);
 
-/* Prepares (packs) every bound weight for the backend and gives source pages back. */
+/* Prepares (packs) every bound weight for the backend, widens biases to float32, and gives source pages back. */
 int params_prepare(struct params *p, struct checkpoint *c, struct backend *b, struct error *e);
 
 #endif

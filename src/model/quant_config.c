@@ -1,9 +1,16 @@
-/* Comparing declared with found; contracts in quant_config.h. The format of `quantization` (mlx-lm): group_size, bits, mode
- * for all, and per module path an object of the same fields, true or false. */
+/* Comparing declared with found; contracts in quant_config.h.
+ *
+ * The format of `quantization` (mlx-lm): group_size, bits and mode for all, and per module path an object of the same
+ * fields, true or false. What holds for all only says how modules are stored that have scales; a module's own entry also
+ * says that it has some, or none. Hugging Face's FP8 is declared by quantization_config.quant_method instead.
+ */
 #include "model/quant_config.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define BITS_MAX 32
+#define GROUP_MAX (1 << 20)
 
 static struct config *declared(struct config *c)
 {
@@ -11,86 +18,129 @@ static struct config *declared(struct config *c)
     return q ? q : config_object(c, "quantization_config");
 }
 
-/* Hugging Face's storage of FP8 weights with scales for tiles of 128 x 128; the planes show it. */
 static bool is_fp8(struct config *q)
 {
     return q && config_kind(q, "quant_method") == CONFIG_STR && !strcmp(config_str(q, "quant_method"), "fp8");
 }
 
-int quant_config_check(struct config *c, struct error *e)
-{
-    struct config *q = config_has(c, "quantization") ? NULL : config_object(c, "quantization_config");
-    if (is_fp8(q)) {
-        int n = config_array_len(q, "weight_block_size");
-        for (int i = 0; i < n; i++)
-            config_array_int(q, "weight_block_size", i, 128, 128);
-    } else if (q && config_has(q, "quant_method"))
-        config_fault(q, ERR_UNSUPPORTED, "quant_method",
-                     "is \"%s\"; only MLX's own quantization is supported (convert the original model with mlx-lm)",
-                     config_str_or(q, "quant_method", ""));
-    return config_report(c, e);
-}
+/* How config.json wants a module stored: the mode's name as it is written there, NULL for dense. */
+struct form {
+    const char *mode;
+    int         bits, group; /* 0: not said, of a mode that does not exist */
+};
 
-static void text_of(char out[64], const struct quant *q)
+static struct form form_of_mode(enum quant_mode mode, const char *name)
 {
-    if (q->mode == QUANT_NONE)
-        snprintf(out, 64, "dense");
-    else
-        snprintf(out, 64, "%s %d bits group %d", quant_mode_name(q->mode), q->bits, q->group);
+    struct quant q = quant_default(mode);
+    return (struct form){name, q.bits, q.group};
 }
 
 /* mode, bits and group_size of one object; what is missing is mlx-lm's default. */
-static struct quant declared_form(struct config *o)
+static struct form read_form(struct config *o)
 {
-    struct quant q = quant_default(quant_mode_from_name(config_str_or(o, "mode", "affine")));
-    q.bits = (int)config_int_or(o, "bits", 1, 32, q.bits);
-    q.group = (int)config_int_or(o, "group_size", 1, 1 << 20, q.group);
-    return q;
+    const char *mode = config_str_or(o, "mode", "affine");
+    struct form f = form_of_mode(quant_mode_from_name(mode), mode);
+    f.bits = (int)config_int_or(o, "bits", 1, BITS_MAX, f.bits);
+    f.group = (int)config_int_or(o, "group_size", 1, GROUP_MAX, f.group);
+    return f;
 }
 
-/* What q declares for module `name`; all: the fields for every module. false: nothing is declared. */
-static bool expected(struct config *q, const char *name, const struct quant *all, struct quant *out)
+static void check_fp8(struct config *q)
 {
-    *out = *all;
-    if (config_kind(q, name) == CONFIG_BOOL) {
-        if (!config_bool_or(q, name, true))
-            *out = (struct quant){0};
-        return true;
-    }
-    struct config *o = config_kind(q, name) == CONFIG_OBJECT ? config_object(q, name) : NULL;
-    if (!o)
-        return false;
-    *out = declared_form(o);
-    return true;
+    int n = config_array_len(q, "weight_block_size");
+    for (int i = 0; i < n; i++)
+        config_array_int(q, "weight_block_size", i, QUANT_FP8_TILE, QUANT_FP8_TILE);
+}
+
+/* Reads everything once, for the faults. */
+static void check_forms(struct config *q)
+{
+    read_form(q);
+    for (const char *key = config_next_key(q, NULL); key; key = config_next_key(q, key))
+        if (config_kind(q, key) == CONFIG_OBJECT)
+            read_form(config_object(q, key));
+}
+
+int quant_config_check(struct config *c, struct error *e)
+{
+    struct config *q = declared(c);
+    bool           own = q && config_has(c, "quantization");
+    if (q && !own && is_fp8(q))
+        check_fp8(q);
+    else if (q && !own && config_has(q, "quant_method"))
+        config_fault(q, ERR_UNSUPPORTED, "quant_method",
+                     "is \"%s\"; only MLX's own quantization is supported (convert the original model with mlx-lm)",
+                     config_str_or(q, "quant_method", ""));
+    else if (q)
+        check_forms(q);
+    return config_report(c, e);
+}
+
+static void text_of(char out[128], const struct form *f)
+{
+    if (!f->mode)
+        snprintf(out, 128, "dense");
+    else if (f->bits && f->group)
+        snprintf(out, 128, "%.40s %d bits group %d", f->mode, f->bits, f->group);
+    else
+        snprintf(out, 128, "%.40s", f->mode);
+}
+
+/* What is declared for one module: its own entry of q, else `all`; *own tells which. */
+static struct form expected(struct config *q, const char *name, const struct form *all, bool *own)
+{
+    enum config_kind kind = q ? config_kind(q, name) : CONFIG_MISSING;
+    *own = kind == CONFIG_BOOL || kind == CONFIG_OBJECT;
+    if (kind == CONFIG_OBJECT)
+        return read_form(config_object(q, name));
+    return kind == CONFIG_BOOL && !config_bool_or(q, name, true) ? (struct form){0} : *all;
+}
+
+static struct form stored(const struct param *p)
+{
+    if (p->quant.mode == QUANT_NONE)
+        return (struct form){0};
+    return (struct form){quant_mode_name(p->quant.mode), p->quant.bits, p->quant.group};
+}
+
+static bool same(const struct form *a, const struct form *b)
+{
+    if (!a->mode || !b->mode)
+        return a->mode == b->mode;
+    return !strcmp(a->mode, b->mode) && a->bits == b->bits && a->group == b->group;
 }
 
 void quant_config_compare(struct config *c, const struct params *p, const struct log *log)
 {
     struct config *q = declared(c);
-    struct quant   all, want;
-    char           say[64], found[64], first[512] = "";
-    int            n = 0;
-    if (!q || is_fp8(q))
-        return;
-    all = declared_form(q);
+    struct form    all = {0};
+    char           say[128], find[128], first[512] = "";
+    size_t         differ = 0, quantized = 0;
+    if (is_fp8(q))
+        all = form_of_mode(QUANT_FP8, quant_mode_name(QUANT_FP8));
+    else if (q)
+        all = read_form(q);
+    text_of(say, &all);
     for (size_t i = 0; i < p->n; i++) {
         const struct param *row = &p->v[i];
+        struct form         found = stored(row);
+        bool                own;
         if (row->n_dim != 2 || !row->bytes)
             continue;
-        bool own = expected(q, row->name, &all, &want);
-        if (!own && row->quant.mode == QUANT_NONE)
-            continue; /* a module without scales is dense unless it is named */
-        if (want.mode == row->quant.mode && want.bits == row->quant.bits && want.group == row->quant.group)
+        struct form want = expected(q, row->name, &all, &own);
+        quantized += found.mode != NULL;
+        if (same(&want, &found) || (!own && !found.mode))
             continue;
-        if (want.mode == QUANT_NONE && row->quant.mode == QUANT_NONE)
+        if (differ++)
             continue;
         text_of(say, &want);
-        text_of(found, &row->quant);
-        if (!n++)
-            snprintf(first, sizeof first, "%s is declared %s but stored %s", row->name, say, found);
+        text_of(find, &found);
+        snprintf(first, sizeof first, "%s is declared %s but stored %s", row->name, say, find);
     }
-    if (n == 1)
+    if (differ > 1)
+        log_warning(log, "config.json: %s, and %zu more layers differ; the stored form is used", first, differ - 1);
+    else if (differ)
         log_warning(log, "config.json: %s; the stored form is used", first);
-    else if (n)
-        log_warning(log, "config.json: %s, and %d more layers differ; the stored form is used", first, n - 1);
+    else if (all.mode && !quantized)
+        log_warning(log, "config.json: the layers are declared %s but all stored dense; the stored form is used", say);
 }

@@ -14,6 +14,7 @@
  * Everything else is refused, with the plane and the shapes in the message.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/half.h"
@@ -27,16 +28,17 @@ static const struct {
     const char             *name;
     unsigned                bits;      /* set of widths */
     int                     groups[3]; /* allowed sizes, 0: none */
+    int                     default_bits, default_group;
     bool                    float_scales;
     const struct quant_ops *ops;
 } modes[QUANT_MODES] = {
-    [QUANT_NONE] = {"none", 0, {0}, false, NULL},
+    [QUANT_NONE] = {"none", 0, {0}, 0, 0, false, NULL},
     [QUANT_AFFINE] =
-        {"affine", SET(2) | SET(3) | SET(4) | SET(5) | SET(6) | SET(8), {32, 64, 128}, true, &quant_affine},
-    [QUANT_MXFP4] = {"mxfp4", SET(4), {32}, false, &quant_floats},
-    [QUANT_MXFP8] = {"mxfp8", SET(8), {32}, false, &quant_floats},
-    [QUANT_NVFP4] = {"nvfp4", SET(4), {16}, false, &quant_floats},
-    [QUANT_FP8] = {"fp8", 0, {0}, true, &quant_fp8},
+        {"affine", SET(2) | SET(3) | SET(4) | SET(5) | SET(6) | SET(8), {32, 64, 128}, 4, 64, true, &quant_affine},
+    [QUANT_MXFP4] = {"mxfp4", SET(4), {32}, 4, 32, false, &quant_floats},
+    [QUANT_MXFP8] = {"mxfp8", SET(8), {32}, 8, 32, false, &quant_floats},
+    [QUANT_NVFP4] = {"nvfp4", SET(4), {16}, 4, 16, false, &quant_floats},
+    [QUANT_FP8] = {"fp8", 0, {0}, 8, QUANT_FP8_TILE, true, &quant_fp8},
 };
 
 const char *quant_mode_name(enum quant_mode mode)
@@ -83,18 +85,17 @@ int quant_check(const struct quant *q, struct error *e)
 
 struct quant quant_default(enum quant_mode mode)
 {
-    switch (mode) {
-    case QUANT_AFFINE:
-        return (struct quant){mode, 4, 64, DTYPE_NONE};
-    case QUANT_MXFP4:
-        return (struct quant){mode, 4, 32, DTYPE_U8};
-    case QUANT_MXFP8:
-        return (struct quant){mode, 8, 32, DTYPE_U8};
-    case QUANT_NVFP4:
-        return (struct quant){mode, 4, 16, DTYPE_U8};
-    default:
-        return (struct quant){QUANT_NONE, 0, 0, DTYPE_NONE};
-    }
+    bool bytes = mode != QUANT_NONE && !modes[mode].float_scales;
+    return (struct quant){mode, modes[mode].default_bits, modes[mode].default_group, bytes ? DTYPE_U8 : DTYPE_NONE};
+}
+
+const char *quant_text(const struct quant *q, char out[QUANT_TEXT])
+{
+    if (q->mode == QUANT_FP8)
+        snprintf(out, QUANT_TEXT, "%s tiles of %d x %d", quant_mode_name(q->mode), q->group, q->group);
+    else
+        snprintf(out, QUANT_TEXT, "%s %d bits group %d", quant_mode_name(q->mode), q->bits, q->group);
+    return out;
 }
 
 size_t quant_row_bytes(const struct quant *q, int64_t K)
@@ -227,14 +228,19 @@ int quant_from_planes(struct quant *out, const struct tensor_view *w, const stru
         bits = stored / K;
     if (K > 0 && groups > 0 && K % groups == 0)
         group = K / groups;
-    enum quant_mode mode = find_mode(bits, group, dtype_is_float16_32(scales->dtype));
+    bool            float_scales = dtype_is_float16_32(scales->dtype);
+    enum quant_mode mode = find_mode(bits, group, float_scales);
     if (mode == QUANT_NONE) {
+        char would[64] = "";
+        if (bits && group)
+            snprintf(would, sizeof would, " (%" PRId64 " bits in groups of %" PRId64 ")", bits, group);
         faults_add(f, ERR_MISFIT, w->name,
-                   "%s: '%s' %s with '%s' %s %s does not hold rows of %" PRId64
-                   " inputs, needed affine planes of 2, 3, "
-                   "4, 5, 6 or 8 bits in groups of 32, 64 or 128, or mxfp4, mxfp8 or nvfp4 planes",
+                   "%s: '%s' %s with '%s' %s %s does not hold rows of %" PRId64 " inputs in any mode of MLX%s, needed %s",
                    w->file, w->name, tensor_view_shape_text(w, a), scales->name, dtype_name(scales->dtype),
-                   tensor_view_shape_text(scales, b), K);
+                   tensor_view_shape_text(scales, b), K, would,
+                   float_scales ? "affine planes of 2, 3, 4, 5, 6 or 8 bits in groups of 32, 64 or 128"
+                                : "mxfp4 (4 bits, groups of 32), mxfp8 (8 bits, groups of 32) or nvfp4 (4 bits, groups "
+                                  "of 16) planes");
         return ERR_MISFIT;
     }
     *out = (struct quant){mode, (int)bits, (int)group, scales->dtype};

@@ -25,6 +25,8 @@ enum quant_mode {
     QUANT_MODES
 };
 
+#define QUANT_FP8_TILE 128
+
 struct quant {
     enum quant_mode mode;
     int             bits, group;
@@ -35,8 +37,13 @@ struct quant {
 const char     *quant_mode_name(enum quant_mode mode);
 enum quant_mode quant_mode_from_name(const char *name);
 
-/* The bits and group that MLX takes for a mode when none are given; scale_dtype is U8 or, for affine, DTYPE_NONE. */
+/* The bits and group that MLX takes for a mode when none are given; scale_dtype is U8 or, where it is one of several,
+ * DTYPE_NONE. QUANT_NONE gives zeros. */
 struct quant quant_default(enum quant_mode mode);
+
+#define QUANT_TEXT 64
+/* "affine 4 bits group 32", "fp8 tiles of 128 x 128"; writes to out and returns it. */
+const char *quant_text(const struct quant *q, char out[QUANT_TEXT]);
 
 /* Whether MLX has this mode with these bits and this group; ERR_INVALID says what the mode has. */
 int quant_check(const struct quant *q, struct error *e);

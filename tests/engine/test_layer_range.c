@@ -27,16 +27,10 @@ static void stage_open(struct stage *s, const char *dir, int lo, int hi)
     struct model_options o = {.lo = lo, .hi = hi, .page_tokens = KV_TILE};
     struct run_limits    lim = {.n_row = ROWS, .n_key = ROWS, .n_in = 4096, .n_out = 4096, .n_head = 64, .n_kv_head = 64,
                                 .head_dim = 128};
-    struct config       *config;
-    struct arena         arena;
-    struct model_desc    desc;
     struct error         e = {0};
     memset(s, 0, sizeof *s);
     assert_int_equal(cpu_backend_new(&s->backend, &c, &e), 0);
-    assert_int_equal(config_load(&config, dir, "config.json", &e), 0);
-    arena_init(&arena, (size_t)64 << 20);
-    assert_int_equal(arch_describe(&desc, config, &arena, &e), 0);
-    if (model_load(&s->model, dir, &desc, &arena, config, s->backend, &o, &e))
+    if (model_load(&s->model, dir, arch_describe, s->backend, &o, &e))
         fail_msg("%s", e.msg);
     assert_int_equal(page_pool_new(&s->pool, s->model->page_bytes, KV_TILE, 4, &e), 0);
     assert_int_equal(page_table_grow(&s->table, s->pool, ROWS, &e), 0);
@@ -108,15 +102,9 @@ static void test_bad_ranges(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         struct model_options o = {.lo = bad[i][0], .hi = bad[i][1], .page_tokens = KV_TILE};
-        struct config       *config;
-        struct arena         arena;
-        struct model_desc    desc;
         struct model        *m;
         struct error         e = {0};
-        assert_int_equal(config_load(&config, "tests/data/arch/qwen3-tied-f32", "config.json", &e), 0);
-        arena_init(&arena, (size_t)64 << 20);
-        assert_int_equal(arch_describe(&desc, config, &arena, &e), 0);
-        assert_int_equal(model_load(&m, "tests/data/arch/qwen3-tied-f32", &desc, &arena, config, NULL, &o, &e), ERR_INVALID);
+        assert_int_equal(model_load(&m, "tests/data/arch/qwen3-tied-f32", arch_describe, NULL, &o, &e), ERR_INVALID);
         assert_non_null(strstr(e.msg, "layer range"));
     }
 }

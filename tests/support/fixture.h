@@ -19,23 +19,9 @@ static inline int fixture_load(struct fixture *f, const char *dir, int threads, 
 {
     struct cpu_options   c = {.threads = threads, .level = level, .precision = precision};
     struct model_options o = {.page_tokens = page_tokens};
-    struct config       *config = NULL;
-    struct arena         arena;
-    struct model_desc    desc;
     *f = (struct fixture){0};
     int err = cpu_backend_new(&f->backend, &c, e);
-    if (!err)
-        err = config_load(&config, dir, "config.json", e);
-    if (err)
-        return err;
-    arena_init(&arena, (size_t)64 << 20);
-    err = arch_describe(&desc, config, &arena, e);
-    if (err) {
-        arena_deinit(&arena);
-        config_free(config);
-        return err;
-    }
-    return model_load(&f->model, dir, &desc, &arena, config, f->backend, &o, e);
+    return err ? err : model_load(&f->model, dir, arch_describe, f->backend, &o, e);
 }
 
 static inline void fixture_open(struct fixture *f, const char *dir, int threads, int level, enum precision precision,

@@ -47,7 +47,7 @@ static struct checkpoint *open_good(const char *dir)
 {
     struct checkpoint *c = NULL;
     struct error       e = {0};
-    if (checkpoint_open(&c, dir, &log_sink, &e))
+    if (checkpoint_open(&c, dir, &log_sink, NULL, &e))
         fail_msg("%s", e.msg);
     return c;
 }
@@ -56,7 +56,7 @@ static void check_fails(const char *dir, int code, const char *words)
 {
     struct checkpoint *c;
     struct error       e = {0};
-    assert_int_equal(checkpoint_open(&c, dir, &log_sink, &e), code);
+    assert_int_equal(checkpoint_open(&c, dir, &log_sink, NULL, &e), code);
     if (!strstr(e.msg, words))
         fail_msg("'%s' lacks '%s'", e.msg, words);
 }
@@ -210,7 +210,7 @@ static void unaligned(void **state)
     memcpy(file + 8, header, sizeof header - 1);
     memcpy(file + n + 1, v, sizeof v);
     tmp_write(dir, "any.name", file, n + 1 + sizeof v);
-    assert_int_equal(checkpoint_open_file(&c, tmp_path(dir, "any.name"), NULL, NULL), 0);
+    assert_int_equal(checkpoint_open_file(&c, tmp_path(dir, "any.name"), NULL), 0);
     const struct tensor_view *t = checkpoint_find(c, "w");
     assert_int_not_equal((uintptr_t)t->data % sizeof(float), 0);
     for (int i = 0; i < 2; i++) {
@@ -236,7 +236,7 @@ static void release_large(void **state)
     struct tensor_view w = {
         .name = "w", .dtype = DTYPE_I32, .n_dim = 1, .shape = {(int64_t)n}, .data = v, .size = n * sizeof *v};
     assert_int_equal(safetensors_write(tmp_path(dir, "x"), &w, 1, NULL, false, NULL), 0);
-    assert_int_equal(checkpoint_open_file(&c, tmp_path(dir, "x"), NULL, NULL), 0);
+    assert_int_equal(checkpoint_open_file(&c, tmp_path(dir, "x"), NULL), 0);
     const struct tensor_view *t = checkpoint_find(c, "w");
     for (int i = 0; i < 2; i++) {
         assert_memory_equal(checkpoint_data(c, t, NULL), v, w.size);
