@@ -112,8 +112,10 @@ static int all_windows(struct measure *k, const struct ids *lead, const int32_t 
         k->logits = malloc(floats * sizeof *k->logits);
         k->other_logits = k->other ? malloc(floats * sizeof *k->logits) : NULL;
     }
-    if (!w || !k->logits || (k->other && !k->other_logits))
-        err = error_nomem(e, "the logits of a window; a smaller one is chosen with -c");
+    if (!w || !k->logits || (k->other && !k->other_logits)) {
+        free(w);
+        return error_nomem(e, "the logits of a window; a smaller one is chosen with -c");
+    }
     for (size_t at = 0; at < n && !err; at += room) {
         size_t m = MIN(n - at, room);
         if (lead->n)

@@ -13,6 +13,7 @@
 
 #define CONFIG_MAX ((size_t)16 << 20)
 #define FILES_MAX 10000
+#define FORMS_MAX 64 /* MLX has 21 */
 
 /* --- config.json ------------------------------------------------------------------------------------------------ */
 
@@ -77,29 +78,36 @@ static json_t *form_json(const struct quant *q)
                                              quant_mode_name(q->mode));
 }
 
-/* The form that most quantized bytes of the output have: what config.json declares for all, where nothing was asked. */
-static const struct quant *common_form(const struct rewrite *r)
-{
-    const struct quant *best = NULL;
-    int64_t             most = 0;
-    if (r->o->quantize)
-        return &r->o->form;
-    for (size_t i = 0; i < r->n; i++) {
-        int64_t n = 0;
-        for (size_t k = 0; k < r->n; k++)
-            n += memcmp(&r->v[k].form, &r->v[i].form, sizeof r->v[i].form) ? 0
-                                                                           : r->v[k].source.n_out * r->v[k].source.n_in;
-        if (r->v[i].form.mode != QUANT_NONE && n > most) {
-            most = n;
-            best = &r->v[i].form;
-        }
-    }
-    return best;
-}
-
 static bool same_form(const struct quant *a, const struct quant *b)
 {
     return a->mode == b->mode && a->bits == b->bits && a->group == b->group;
+}
+
+/* The form that most quantized values of the output have: what config.json declares for all, where nothing was asked. */
+static const struct quant *common_form(const struct rewrite *r)
+{
+    struct {
+        const struct quant *form;
+        int64_t             n;
+    } seen[FORMS_MAX];
+    size_t n = 0, best = 0;
+    if (r->o->quantize)
+        return &r->o->form;
+    for (size_t i = 0; i < r->n; i++) {
+        const struct rewrite_param *v = &r->v[i];
+        size_t                      k = 0;
+        while (k < n && !same_form(seen[k].form, &v->form))
+            k++;
+        if (v->form.mode == QUANT_NONE || k == FORMS_MAX)
+            continue;
+        if (k == n) {
+            seen[n].form = &v->form;
+            seen[n++].n = 0;
+        }
+        seen[k].n += v->source.n_out * v->source.n_in;
+        best = seen[k].n > seen[best].n ? k : best;
+    }
+    return n ? seen[best].form : NULL;
 }
 
 /* {"group_size": ..., "bits": ..., "mode": ..., "<module>": {...}, ...}; NULL when nothing is quantized. */
