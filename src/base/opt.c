@@ -316,6 +316,20 @@ static int parse_option(struct parse *p, struct error *e)
     return store(o, value, p->values) ? 0 : refuse(o, word.p, (int)word.n, value, e);
 }
 
+/* The first argument without a name, as its option's value. */
+static int set_bare(struct parse *p, const char *value, struct error *e)
+{
+    struct str        name = str_of(p->view->bare);
+    const struct opt *o = find(p->view, name, false);
+    if (!o)
+        return 0;
+    if (p->given[o - p->view->v])
+        return error_set(e, ERR_USAGE, NULL, STR_FMT " is given twice: once as \"%.200s\" without its name", STR_ARG(name),
+                         value);
+    p->given[o - p->view->v] = GIVEN_ON_LINE;
+    return store(o, value, p->values) ? 0 : refuse(o, name.p, (int)name.n, value, e);
+}
+
 static int check_required(const struct parse *p, struct error *e)
 {
     for (size_t i = 0; i < p->view->n; i++) {
@@ -348,6 +362,8 @@ int opt_parse(const struct opt_view *view, int argc, char *const *argv, const ch
         else if (!list_add(rest, arg, (size_t)argc, a))
             rc = error_nomem(e, "the command line");
     }
+    if (!rc && !p.stopped && view->bare && rest->n)
+        rc = set_bare(&p, rest->v[0], e);
     if (!rc && !p.stopped && env)
         rc = set_from_env(&p, env, e);
     return rc || p.stopped ? rc : check_required(&p, e);

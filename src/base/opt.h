@@ -56,9 +56,11 @@ struct opt_view {
     uint64_t          command; /* its bit */
     const char       *name;    /* for messages */
     const char *exclusive; /* "--a, --b": of these, one on the command line silences the others' variables; or NULL */
+    const char *bare; /* "--a": the option whose value the first argument without a name is, where the command has it; or NULL */
 };
 
-/* Parses argv[0..argc): options into *values (all members set, defaults included), the rest into *rest in order.
+/* Parses argv[0..argc): options into *values (all members set, defaults included), the rest into *rest in order (with the
+ * value of view->bare, which must not be given by its name as well).
  * env(name) returns a variable's text or NULL; env itself may be NULL. Lists live in the arena; texts are argv's or
  * env's. ERR_USAGE for an unknown option (naming the nearest one), a missing, malformed or unaccepted value (naming the
  * option, what was given and what is accepted) and a missing required option, which is the error's param; the sentence

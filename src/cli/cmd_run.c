@@ -171,13 +171,13 @@ int cmd_run(const struct options *o, struct error *e)
     struct mlxcel_params  params;
     struct mlxcel        *m = NULL;
     struct repl           r = {.verbose = o->verbose};
-    const char           *model = o->args.n ? o->args.v[0] : o->model ? o->model : STORE_DEFAULT_MODEL;
+    const char           *model = o->model ? o->model : STORE_DEFAULT_MODEL;
     int                   rc = api_chat_options(o, &options, e);
     if (!rc)
         rc = reply_params(o, &params, e);
     if (!rc)
         rc = api_open(&m, model, &options, e);
-    if (rc == ERR_NOT_FOUND && o->args.n && strpbrk(model, " \t\n"))
+    if (rc == ERR_NOT_FOUND && strpbrk(model, " \t\n"))
         rc = error_set(e, ERR_USAGE, NULL, "there is no model \"%s\"; a prompt is given with -p", model);
     if (!rc)
         rc = conversation_init(&r.conversation, m, &params, o->system, e);

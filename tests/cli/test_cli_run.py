@@ -74,6 +74,12 @@ def test_default_model_is_named_when_missing():
     assert "SmolLM2" in fault("run", "-p", "hello")
 
 
+def test_one_model_is_named(model):
+    assert usage("run", "a", "-m", "b", "-p", "x") == '--model is given twice: once as "a" without its name'
+    text = mlxcel_ok("run", model, "-p", "hello", *GREEDY, env={"MLXCEL_MODEL": "/nowhere"})
+    assert text == mlxcel_ok("run", "-p", "hello", *GREEDY, env={"MLXCEL_MODEL": str(model)})
+
+
 def test_a_prompt_is_no_model():
     assert "a prompt is given with -p" in usage("run", "Why is the sky blue?")
     assert "hf download owner/name" in fault("run", "owner/name", "-p", "x")

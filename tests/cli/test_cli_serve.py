@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 
+import pytest
 from clilib import usage
 from testlib import PROGRAM
 
@@ -12,10 +13,11 @@ def start(*args):
     return subprocess.Popen([PROGRAM, "serve", *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def test_port_zero_is_told_and_sigterm_ends_it(model):
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_port_zero_is_told_and_a_signal_ends_it(model, sig):
     p = start("-m", model, "--port", 0)
     assert re.fullmatch(r"mlxcel: listening on http://127\.0\.0\.1:\d+\n", p.stderr.readline())
-    p.send_signal(signal.SIGTERM)
+    p.send_signal(sig)
     out, err = p.communicate(timeout=20)
     assert p.returncode == 0 and out == "" and "error" not in err
 

@@ -56,13 +56,15 @@ static const char *lookup(const char *name)
     return NULL;
 }
 
+static const char *bare; /* of the view */
+
 static int parse(struct fixture *f, uint64_t command, const char *line)
 {
     static char     words[512];
     static char    *argv[32];
     int             argc = 0;
     struct opt_view view = {rows, ARRAY_LEN(rows), command, command == ONE ? "one" : "two",
-                            .exclusive = "--name, --file"};
+                            .exclusive = "--name, --file", .bare = bare};
     arena_deinit(&f->a);
     memset(f, 0, sizeof *f);
     arena_init(&f->a, 1 << 20);
@@ -158,6 +160,24 @@ static void refused(struct fixture *f, uint64_t command, const char *line, const
     assert_string_equal(f->e.msg, message);
 }
 
+/* The first argument without a name may be an option's value, stronger than its variable and not beside its name. */
+static void test_bare(void **state)
+{
+    struct fixture *f = *state;
+    bare = "--name";
+    environment[0] = "MLXCEL_NAME", environment[1] = "a";
+    assert_int_equal(parse(f, ONE, "-m x b"), 0);
+    assert_string_equal(f->v.name, "b");
+    assert_int_equal(f->rest.n, 1);
+    assert_int_equal(parse(f, ONE, "-m x"), 0);
+    assert_string_equal(f->v.name, "a");
+    refused(f, ONE, "-m x --name c b", "--name is given twice: once as \"b\" without its name");
+    bare = "--nowhere";
+    assert_int_equal(parse(f, ONE, "-m x b"), 0);
+    assert_string_equal(f->v.name, "a");
+    bare = NULL;
+}
+
 static void test_help_comes_before_other_checks(void **state)
 {
     struct fixture *f = *state;
@@ -191,7 +211,7 @@ static void test_refusals(void **state)
 
 static void test_help(void **state)
 {
-    struct opt_view view = {rows, ARRAY_LEN(rows), TWO, "two", NULL};
+    struct opt_view view = {rows, ARRAY_LEN(rows), TWO, "two", .bare = NULL};
     struct buf      b;
     (void)state;
     buf_init(&b, 1 << 16);
@@ -245,6 +265,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_defaults_differ_by_command, setup, teardown),
         cmocka_unit_test_setup_teardown(test_environment, setup, teardown),
         cmocka_unit_test_setup_teardown(test_exclusive, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_bare, setup, teardown),
         cmocka_unit_test_setup_teardown(test_help_comes_before_other_checks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
         cmocka_unit_test(test_help),
