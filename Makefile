@@ -62,6 +62,8 @@ ARCH := $(shell uname -m)
 ISA_avx2       := -mavx2 -mfma -mf16c -mbmi2
 ISA_avx512     := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512cd -mprefer-vector-width=512
 ISA_avx512vnni := $(ISA_avx512) -mavx512vnni
+ISA_neon       := -march=armv8-a
+ISA_neondot    := -march=armv8.2-a+dotprod
 ifeq ($(SIMDE),1)
 CPPFLAGS += -DMLXCEL_SIMDE
 CFLAGS   += -Wno-psabi
@@ -71,10 +73,10 @@ endif
 isa = $(ISA_$(lastword $(subst _, ,$(basename $(notdir $(1))))))
 
 # --- sources --------------------------------------------------------------------------------------------------------
-LIB_SRC := $(filter-out src/cli/% src/cuda/%,$(wildcard src/*/*.c))
-ifneq ($(ARCH),x86_64)
-LIB_SRC := $(filter-out %_avx2.c %_avx512.c %_avx512vnni.c,$(LIB_SRC))
-endif
+LEVELS_x86_64  := %_avx2.c %_avx512.c %_avx512vnni.c
+LEVELS_aarch64 := %_neon.c %_neondot.c
+OTHER_LEVELS   := $(filter-out $(LEVELS_$(ARCH)),$(LEVELS_x86_64) $(LEVELS_aarch64))
+LIB_SRC := $(filter-out src/cli/% src/cuda/% $(OTHER_LEVELS),$(wildcard src/*/*.c))
 CLI_SRC := $(wildcard src/cli/*.c)
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
@@ -198,7 +200,7 @@ layers:
 lint: layers
 	@$(MAKE) --no-print-directory WERROR=1 programs
 	@$(MAKE) --no-print-directory -k -Otarget WERROR=1 CC=clang-14 VARIANT=clang programs tidy
-tidy: $(patsubst %.c,$(B)/%.tidy,$(filter-out %_avx2.c %_avx512.c %_avx512vnni.c,$(LIB_SRC)) $(CLI_SRC))
+tidy: $(patsubst %.c,$(B)/%.tidy,$(filter-out $(LEVELS_$(ARCH)),$(LIB_SRC)) $(CLI_SRC))
 $(B)/%.tidy: $(B)/%.o .clang-tidy # the object is newer than the source and every header
 	@echo "  TIDY $*.c"
 	$(Q)found=$$(clang-tidy-14 --quiet $*.c -- -std=gnu17 $(CPPFLAGS) 2>&1) && touch $@ || { echo "$$found"; exit 1; }

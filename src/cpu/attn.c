@@ -66,6 +66,9 @@ const struct attn_fns *attn_fns_for(enum cpu_level level)
         return &attn_avx512;
     if (level >= CPU_AVX2)
         return &attn_avx2;
+#elif defined(__aarch64__)
+    if (level >= CPU_NEON)
+        return &attn_neon;
 #endif
     (void)level;
     return &attn_scalar;

@@ -47,7 +47,7 @@ struct attn_fns {
     void (*finish)(float L, const float *O, float *y, int n); /* y = O / L */
 };
 
-extern const struct attn_fns attn_scalar, attn_avx2, attn_avx512;
+extern const struct attn_fns attn_scalar, attn_avx2, attn_avx512, attn_neon;
 
 /* Writes rows [lo, hi) of k and v, [n_kv_head * head_dim] each, at their positions. float16: to nearest even;
  * magnitudes from 65520 on become infinite. */

@@ -34,6 +34,11 @@ const struct linear_fns *linear_fns_for(enum cpu_level level)
         return &linear_avx512;
     if (level >= CPU_AVX2)
         return &linear_avx2;
+#elif defined(__aarch64__)
+    if (level >= CPU_NEONDOT)
+        return &linear_neondot;
+    if (level >= CPU_NEON)
+        return &linear_neon;
 #endif
     (void)level;
     return &linear_scalar;

@@ -156,8 +156,10 @@ int    linear_prepare(struct backend *b, struct weight *w, unsigned uses, struct
 void   linear_release(struct backend *b, struct weight *w);
 size_t linear_packed_size(const struct backend *b, const struct weight *w, unsigned uses);
 
-void linear_quantize_avx2(const struct acts *a, int64_t row, const float *x); /* also of the levels above */
+/* Also of the levels above. */
+void linear_quantize_avx2(const struct acts *a, int64_t row, const float *x);
+void linear_quantize_neon(const struct acts *a, int64_t row, const float *x);
 
-extern const struct linear_fns linear_scalar, linear_avx2, linear_avx512, linear_avx512vnni;
+extern const struct linear_fns linear_scalar, linear_avx2, linear_avx512, linear_avx512vnni, linear_neon, linear_neondot;
 
 #endif

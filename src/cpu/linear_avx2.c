@@ -81,4 +81,4 @@ void linear_quantize_avx2(const struct acts *a, int64_t row, const float *x)
         quantize_terms(2, a, row, x);
 }
 
-const struct linear_fns linear_avx2 = LINEAR_FNS;
+const struct linear_fns linear_avx2 = LINEAR_FNS(linear_quantize_avx2);

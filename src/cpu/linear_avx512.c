@@ -2,4 +2,4 @@
 #define VEC_AVX512
 #include "cpu/linear_kernels.h"
 
-const struct linear_fns linear_avx512 = LINEAR_FNS;
+const struct linear_fns linear_avx512 = LINEAR_FNS(linear_quantize_avx2);

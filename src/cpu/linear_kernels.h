@@ -1,7 +1,7 @@
 /* The kernels of linear.h on the 16 lanes of vec.h and linear_vec.h: one lane is one output of a tile. Included once by
  * the file of each instruction set, which makes the table.
  *
- * Integer dots without VNNI: vpmaddubsw multiplies unsigned codes with signed activations and adds pairs in int16,
+ * Integer dots without dot-product instructions: codes and activations are multiplied and added by pairs in int16,
  * where the pairs of several quads can be summed before they are widened, as many as cannot overflow:
  *
  *   up to 4 bits   15 * 127 * 2 = 3810 a pair: all 8 quads of a block (30480)
@@ -17,7 +17,8 @@
 #include "cpu/linear_dense.h"
 #include "cpu/linear_vec.h"
 
-/* Rows of a register tile. AVX2, 16 registers of half a tile: 4 rows of sums, reloaded sums and a quad of weights. */
+/* Rows of a register tile. AVX2 (NEON), 16 (32) registers of a half (quarter) of a tile: 4 rows of sums, reloaded sums
+ * and a quad of weights. */
 #if defined(VEC_AVX512)
 enum { AFFINE_ROWS = 8 };
 #else
@@ -147,11 +148,7 @@ static void unpack(const struct packed *p, const unsigned char *tile, int64_t b0
 VEC_INLINE vi dot_start(const int kind, const int32_t *sum, int part)
 {
     const int32_t s = PARTS(kind) == 2 ? sum[part] : sum[0] + sum[1];
-#if defined(VEC_VNNI)
-    return vi_set1(IS_E2M1(kind) ? -LINEAR_E2M1_ZERO * s : 0);
-#else
-    return vi_set1(IS_E2M1(kind) ? -LINEAR_E2M1_ZERO * s : kind == 8 ? 128 * s : 0);
-#endif
+    return vi_set1(IS_E2M1(kind) ? -LINEAR_E2M1_ZERO * s : kind == 8 ? VEC_BYTES_ZERO * s : 0);
 }
 
 /* R rows by 16 outputs: adds the dots of a part of a block to dot[]. The codes stand as `stored`: their own kind, or as
@@ -160,13 +157,15 @@ VEC_INLINE void dot_part(const int R, const int kind, const int stored, const in
                          const int8_t *const q[], vi dot[])
 {
     const int n = LINEAR_QUADS / PARTS(kind), j0 = part * n;
-#if defined(VEC_VNNI)
+#if defined(VEC_DOT)
     VEC_UNROLL
     for (int j = j0; j < j0 + n; j++) {
         vi w = take(stored, codes, j);
         VEC_UNROLL
-        for (int r = 0; r < R; r++)
-            dot[r] = vi_dot_bytes(dot[r], w, quad(q[r] + 4 * j));
+        for (int r = 0; r < R; r++) {
+            vi x = quad(q[r] + 4 * j);
+            dot[r] = kind == 8 ? vi_dot_bytes(dot[r], w, x) : vi_dot(dot[r], w, x);
+        }
     }
 #else
     const int span = kind == 5 || IS_E2M1(kind) ? 4 : kind <= 4 ? 8 : kind == 6 ? 2 : 0;
@@ -348,9 +347,9 @@ static void gemv(const struct packed *p, const unsigned char *tile, const struct
     BY_KIND(gemv_kind, kind_of(p), p, tile, a, row, c);
 }
 
-#define LINEAR_FNS                                                                                                     \
+#define LINEAR_FNS(quantize)                                                                                           \
     {                                                                                                                  \
-        linear_quantize_avx2, unpack, gemm, gemv, dense, dense_gemv                                                    \
+        quantize, unpack, gemm, gemv, dense, dense_gemv                                                    \
     }
 
 #endif

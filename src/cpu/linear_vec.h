@@ -1,9 +1,10 @@
 /* The integer half of vec.h for matrix products: `vi` holds one quad (4 bytes) of each of the 16 outputs of a tile, or
- * one int32 of each. The including file defines VEC_AVX2 or VEC_AVX512, and VEC_VNNI beside the latter where the
- * machine has dot-product instructions.
+ * one int32 of each. The including file defines VEC_AVX2, VEC_AVX512 or VEC_NEON, and VEC_DOT beside the latter two
+ * where the machine has dot-product instructions.
  *
- * vi_dot_bytes: acc + w . x per lane for any unsigned w, exact. Without VNNI vpmaddubsw would saturate, so it takes
- * w - 128 as |w - 128| times sign(w - 128) x, at most 32512 a pair, and leaves 128 sum(x) to the caller.
+ * vi_dot (with VEC_DOT): acc + w . x per lane for w < 128, exact. vi_dot_bytes: the same for any unsigned w, less
+ * VEC_BYTES_ZERO sum(x), which is left to the caller: without VNNI bytes are taken as w - 128. vpmaddubsw would saturate
+ * otherwise; it multiplies |w - 128| with sign(w - 128) x, at most 32512 a pair.
  */
 #ifndef MLXCEL_CPU_LINEAR_VEC_H
 #define MLXCEL_CPU_LINEAR_VEC_H
@@ -21,9 +22,21 @@
 /* Keeps a sum in its register and its order: without it GCC turns chains of integer sums into trees, and spills. */
 #if defined(MLXCEL_SIMDE)
 #define VEC_KEEP(v) (void)0
+#elif defined(VEC_NEON)
+#define VEC_KEEP(v) __asm__("" : "+w"(v))
 #else
 #define VEC_KEEP(v) __asm__("" : "+v"(v))
 #endif
+
+#if defined(VEC_AVX512) && defined(VEC_DOT)
+#define VEC_BYTES_ZERO 0
+#else
+#define VEC_BYTES_ZERO 128
+#endif
+
+#if defined(VEC_NEON)
+#include "cpu/linear_vec_neon.h"
+#else
 
 /* 16 E4M3 values as float16 / 256: the fields have the same order, and float16 has one exponent bit more. */
 VEC_INLINE __m256i e4m3_as_f16(const void *p)
@@ -86,10 +99,14 @@ VEC_INLINE vf vf_load_e4m3_256th(const void *p)
     return _mm512_cvtph_ps(e4m3_as_f16(p));
 }
 
-#if defined(VEC_VNNI)
-VEC_INLINE vi vi_dot_bytes(vi acc, vi w, vi x)
+#if defined(VEC_DOT)
+VEC_INLINE vi vi_dot(vi acc, vi w, vi x)
 {
     return _mm512_dpbusd_epi32(acc, w, x);
+}
+VEC_INLINE vi vi_dot_bytes(vi acc, vi w, vi x)
+{
+    return vi_dot(acc, w, x);
 }
 #else
 VEC_INLINE vi vi_pairs(vi w, vi x)
@@ -214,5 +231,6 @@ VEC_INLINE vi vi_dot_bytes(vi acc, vi w, vi x)
     return s;
 }
 
+#endif
 #endif
 #endif

@@ -1,5 +1,5 @@
-/* exp and silu for one float, 8 lanes (AVX2) and 16 lanes (AVX-512): the same operations in the same order, so the same
- * bits for every element at every level.
+/* exp and silu for one float, 4 lanes (NEON), 8 (AVX2) and 16 (AVX-512): the same operations in the same order, so the
+ * same bits for every element at every level.
  *
  *   n = round(x / ln 2),  r = x - n ln 2  (ln 2 in two parts),  |r| <= 0.3466
  *   e^x = 2^n (1 + r + r^2 q(r)),  q of degree 4, minimax for the relative error (3e-9; found by iterated least
@@ -19,6 +19,8 @@
 
 #if defined(__AVX2__)
 #include "cpu/x86.h"
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
 #endif
 
 #define MATH_EXP_MIN -104.0f
@@ -117,6 +119,32 @@ static inline __m512 math_silu_avx512(__m512 x)
 {
     __m512 neg = _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN)));
     return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), math_exp_avx512(neg)));
+}
+#endif
+
+#if defined(__ARM_NEON)
+static inline float32x4_t math_exp_neon(float32x4_t x)
+{
+    float32x4_t c = vminq_f32(vmaxq_f32(x, vdupq_n_f32(MATH_EXP_MIN)), vdupq_n_f32(MATH_EXP_MAX)); /* NaN passes */
+    float32x4_t t = vfmaq_f32(vdupq_n_f32(MATH_ROUND), c, vdupq_n_f32(MATH_LOG2E));
+    float32x4_t n = vsubq_f32(t, vdupq_n_f32(MATH_ROUND));
+    float32x4_t r = vfmaq_f32(vfmaq_f32(c, n, vdupq_n_f32(-MATH_LN2_HI)), n, vdupq_n_f32(-MATH_LN2_LO));
+    float32x4_t p = vfmaq_f32(vdupq_n_f32(MATH_Q3), vdupq_n_f32(MATH_Q4), r);
+    p = vfmaq_f32(vdupq_n_f32(MATH_Q2), p, r);
+    p = vfmaq_f32(vdupq_n_f32(MATH_Q1), p, r);
+    p = vfmaq_f32(vdupq_n_f32(MATH_Q0), p, r);
+    p = vfmaq_f32(vdupq_n_f32(1.0f), p, r);
+    p = vfmaq_f32(vdupq_n_f32(1.0f), p, r);
+    int32x4_t i = vsubq_s32(vreinterpretq_s32_f32(t), vdupq_n_s32(MATH_ROUND_BITS));
+    int32x4_t half = vshrq_n_s32(i, 1), bias = vdupq_n_s32(127);
+    int32x4_t a = vshlq_n_s32(vaddq_s32(half, bias), 23);
+    int32x4_t b = vshlq_n_s32(vaddq_s32(vsubq_s32(i, half), bias), 23);
+    return vmulq_f32(vmulq_f32(p, vreinterpretq_f32_s32(a)), vreinterpretq_f32_s32(b));
+}
+
+static inline float32x4_t math_silu_neon(float32x4_t x)
+{
+    return vdivq_f32(x, vaddq_f32(vdupq_n_f32(1.0f), math_exp_neon(vnegq_f32(x))));
 }
 #endif
 

@@ -22,6 +22,9 @@ const struct row_fns *row_fns_for(enum cpu_level level)
         return &rows_avx512;
     if (level >= CPU_AVX2)
         return &rows_avx2;
+#elif defined(__aarch64__)
+    if (level >= CPU_NEON)
+        return &rows_neon;
 #endif
     (void)level;
     return &rows_scalar;

@@ -21,6 +21,6 @@ struct row_fns {
     void (*from_f16)(const uint16_t *x, float *y, int64_t n);
 };
 
-extern const struct row_fns rows_scalar, rows_avx2, rows_avx512;
+extern const struct row_fns rows_scalar, rows_avx2, rows_avx512, rows_neon;
 
 #endif

@@ -2,7 +2,7 @@
  *
  * A kernel that is written once in terms of `vf` and compiled for every level does the same float operations in the
  * same order everywhere, so that levels agree bit for bit without any proof. The including file says which form it
- * wants by defining VEC_SCALAR, VEC_AVX2 or VEC_AVX512 (one instruction set per file). All functions are static inline:
+ * wants by defining VEC_SCALAR, VEC_AVX2, VEC_AVX512 or VEC_NEON (one instruction set per file). All functions are static inline:
  * no copy of them can be picked by the linker for a file of another level.
  *
  * _part forms touch only the first n < 16 elements in memory; loaded lanes beyond are 0. f16 is converted to nearest
@@ -219,6 +219,10 @@ VEC_INLINE void vf_store_pairs(float *p, vf even, vf odd)
     vf_store_pairs8(p + 16, even.b, odd.b);
 }
 
+#elif defined(VEC_NEON)
+
+#include "cpu/vec_neon.h"
+
 #elif defined(VEC_SCALAR)
 
 #define VEC_REGISTERS 2 /* of 128 bits: keep blocks small */
@@ -315,7 +319,7 @@ VEC_INLINE void vf_store_pairs(float *p, vf even, vf odd)
 }
 
 #else
-#error "define VEC_SCALAR, VEC_AVX2 or VEC_AVX512"
+#error "define VEC_SCALAR, VEC_AVX2, VEC_AVX512 or VEC_NEON"
 #endif
 
 /* The sum of the lanes by halving (i + 8, i + 4, i + 2, i + 1), and their maximum. */
@@ -333,7 +337,7 @@ VEC_INLINE float vf_max_lane(vf a)
     VEC_EACH m = a.v[i] > m ? a.v[i] : m;
     return m;
 }
-#else
+#elif !defined(VEC_NEON)
 VEC_INLINE float vf_sum(vf x)
 {
     __m256 a = _mm256_add_ps(vf_half(x, 0), vf_half(x, 1));

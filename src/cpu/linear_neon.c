@@ -1,0 +1,77 @@
+/* Matrix product kernels for NEON, and the quantization of activations that neondot uses too. */
+#define VEC_NEON
+#include "cpu/linear_kernels.h"
+
+#include <math.h>
+
+/* The bits of the largest magnitude of 32 values; those of NaN are larger than any number's. */
+VEC_INLINE uint32_t max_bits(const float32x4_t v[8])
+{
+    uint32x4_t top = vdupq_n_u32(0);
+    VEC_UNROLL
+    for (int i = 0; i < 8; i++)
+        top = vmaxq_u32(top, vreinterpretq_u32_f32(vabsq_f32(v[i])));
+    return vmaxvq_u32(top);
+}
+
+/* Stores 32 integers of int8's range as int8 and the sums of their halves; returns the sum of all. */
+VEC_INLINE int32_t store_q(int8_t *q, int32_t *sums, const int32x4_t v[8])
+{
+    VEC_UNROLL
+    for (int i = 0; i < 2; i++, v += 4) {
+        int16x8_t lo = vcombine_s16(vmovn_s32(v[0]), vmovn_s32(v[1]));
+        int16x8_t hi = vcombine_s16(vmovn_s32(v[2]), vmovn_s32(v[3]));
+        vst1q_s8(q + 16 * i, vcombine_s8(vmovn_s16(lo), vmovn_s16(hi)));
+        sums[i] = vaddvq_s32(vaddq_s32(vaddq_s32(v[0], v[1]), vaddq_s32(v[2], v[3])));
+    }
+    return sums[0] + sums[1];
+}
+
+VEC_INLINE void quantize_terms(const int terms, const struct acts *a, int64_t row, const float *row_x)
+{
+    int8_t  *q = acts_q(a, row);
+    float   *sx = acts_sx(a, row), *d = acts_d(a, row);
+    int32_t *sum = acts_sum(a, row);
+    for (int64_t b = 0; b < a->blocks; b += terms) {
+        float        part[LINEAR_BLOCK];
+        const float *x = acts_block(a, row_x, b, part);
+        float32x4_t  v[8];
+        int32x4_t    n[8];
+        VEC_UNROLL
+        for (int i = 0; i < 8; i++)
+            v[i] = vld1q_f32(x + 4 * i);
+        uint32_t top = max_bits(v);
+        float    amax = f32_from_bits(top), inv = 127.0f / amax, s = amax / 127.0f, step = s;
+        if (__builtin_expect(top >= 0x7f800000 || !(inv <= LINEAR_INV_MAX), 0)) {
+            s = top >= 0x7f800000 ? NAN : 0;
+            inv = step = 0;
+            VEC_UNROLL
+            for (int i = 0; i < 8; i++)
+                v[i] = vdupq_n_f32(0);
+        }
+        VEC_UNROLL
+        for (int i = 0; i < 8; i++)
+            n[i] = vcvtnq_s32_f32(vmulq_n_f32(v[i], inv));
+        sx[b] = s;
+        d[b] = s * (float)store_q(q + b * LINEAR_BLOCK, sum + 2 * b, n);
+        if (terms == 1)
+            continue;
+        VEC_UNROLL
+        for (int i = 0; i < 8; i++) {
+            float32x4_t left = vfmsq_n_f32(v[i], vcvtq_f32_s32(n[i]), step);
+            n[i] = vcvtnq_s32_f32(vmulq_n_f32(left, inv * LINEAR_TERM2_INV));
+        }
+        sx[b + 1] = s * LINEAR_TERM2;
+        d[b + 1] = sx[b + 1] * (float)store_q(q + (b + 1) * LINEAR_BLOCK, sum + 2 * (b + 1), n);
+    }
+}
+
+void linear_quantize_neon(const struct acts *a, int64_t row, const float *x)
+{
+    if (a->terms == 1)
+        quantize_terms(1, a, row, x);
+    else
+        quantize_terms(2, a, row, x);
+}
+
+const struct linear_fns linear_neon = LINEAR_FNS(linear_quantize_neon);
