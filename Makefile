@@ -2,7 +2,7 @@
 #
 # Sources are found by folder: src/<module>/*.c goes into the library, src/cli/*.c into the program, tests/<kind>/test_*.c
 # each into one test program, tests/fuzz/fuzz_*.c each into one fuzz target. A kernel file's suffix names its instruction
-# set (_avx2.c, _avx512.c, ...) and so its flags: see ISA below.
+# set (_avx2.c, _neon.c, ...) and so its flags: see ISA below.
 
 MAKEFLAGS += --no-builtin-rules
 ifeq ($(MAKELEVEL),0)
@@ -14,12 +14,10 @@ endif
 VERSION := 0.1.0
 PREFIX  ?= /usr/local
 DESTDIR ?=
-CC      ?= gcc
-ifeq ($(origin CC),default)
-CC := gcc
-endif
+CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 AR := ar
 Q  := $(if $(V),,@)
+say = $(Q)echo "  $(1) $@";
 PYTHON ?= python3
 
 # --- variants -------------------------------------------------------------------------------------------------------
@@ -47,13 +45,8 @@ CPPFLAGS += -Isrc -Iinclude -Itests -D_GNU_SOURCE -DMLXCEL_VERSION='"$(VERSION)"
 CFLAGS   += -std=gnu17 $(OPT) -g $(WARN) -ffp-contract=off -fvisibility=hidden -fPIC -fstack-protector-strong -MMD -MP
 LDLIBS   += $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -pthread
 LDFLAGS  += $(OPT) -Wl,-z,relro,-z,now
-ifeq ($(VARIANT),release)
-CPPFLAGS += -D_FORTIFY_SOURCE=2
-endif
-ifneq ($(findstring clang,$(CC)),)
-CFLAGS += -Wno-unknown-warning-option
-endif
-CFLAGS += $(if $(filter 1,$(WERROR)),-Werror)
+CPPFLAGS += $(if $(filter release,$(VARIANT)),-D_FORTIFY_SOURCE=2)
+CFLAGS   += $(if $(findstring clang,$(CC)),-Wno-unknown-warning-option) $(if $(filter 1,$(WERROR)),-Werror)
 
 # Vector kernels are not instrumented: it takes a compiler minutes a file, and kernelcheck guards their buffers by pages.
 NO_SAN := $(if $(findstring -fsanitize,$(OPT)),-fno-sanitize=all)
@@ -85,8 +78,8 @@ SONAME  := libmlxcel.so.0
 BIN     := $(B)/mlxcel
 TESTS   := $(patsubst %.c,$(B)/%,$(wildcard tests/*/test_*.c))
 
-.PHONY: all help setup demo programs python check check-now fuzz fuzz-run text-fuzz lint tidy layers format bench bench-text \
-        bench-templates docs install clean
+.PHONY: all help setup demo programs objects python check check-now kernelcheck-neon neon fuzz fuzz-run text-fuzz lint tidy \
+        layers format bench bench-text bench-templates docs install clean
 all: $(LIB) $(if $(CLI_SRC),$(BIN) $(if $(filter release,$(VARIANT)),build/mlxcel))
 
 help:
@@ -97,25 +90,21 @@ help:
 ##                 V=1: whole command lines
 ## make setup      install the Debian packages that the build and the tests need
 setup:
-	@tools/setup
+	@tools/setup --tests
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
-	@echo "  CC $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(call isa,$<) $(if $(call isa,$<),$(NO_SAN)) -c -o $@ $<
+	$(call say,CC) $(CC) $(CPPFLAGS) $(CFLAGS) $(call isa,$<) $(if $(call isa,$<),$(NO_SAN)) -c -o $@ $<
 
 $(LIB): $(LIB_OBJ)
 	@rm -f $@
-	@echo "  AR $@"
-	$(Q)$(AR) rcs $@ $^
+	$(call say,AR) $(AR) rcs $@ $^
 
 $(B)/$(SONAME): $(LIB_OBJ)
-	@echo "  LD $@"
-	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -o $@ $^ $(LDLIBS)
+	$(call say,LD) $(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -o $@ $^ $(LDLIBS)
 
 $(BIN): $(CLI_OBJ) $(LIB)
-	@echo "  LD $@"
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs $(CLI_PKGS) 2>/dev/null) $(LDLIBS)
+	$(call say,LD) $(CC) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs $(CLI_PKGS) 2>/dev/null) $(LDLIBS)
 
 build/mlxcel: $(BIN)
 	@ln -sf $(VARIANT)/mlxcel $@
@@ -124,26 +113,22 @@ build/mlxcel: $(BIN)
 # tests/fault programs see every allocation of the library through --wrap.
 FAULT_WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=aligned_alloc
 $(B)/tests/%: $(B)/tests/%.o $(LIB)
-	@echo "  LD $@"
-	$(Q)$(CC) $(LDFLAGS) $(if $(findstring /fault/,$@),$(FAULT_WRAP)) -o $@ $^ -lcmocka $(LDLIBS)
+	$(call say,LD) $(CC) $(LDFLAGS) $(if $(findstring /fault/,$@),$(FAULT_WRAP)) -o $@ $^ -lcmocka $(LDLIBS)
 
 KCHECK_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/kernel/*.c))
 KCHECK     := $(if $(KCHECK_OBJ),$(B)/tests/kernel/kernelcheck)
 $(KCHECK): $(KCHECK_OBJ) $(LIB)
-	@echo "  LD $@"
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,LD) $(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # A fuzz target runs its corpus as a plain test when linked with driver.c; VARIANT fuzz links libFuzzer instead.
 FUZZ := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_MAIN := $(if $(filter fuzz,$(VARIANT)),,$(B)/tests/fuzz/driver.o)
 $(FUZZ): %: %.o $(FUZZ_MAIN) $(LIB)
-	@echo "  LD $@"
-	$(Q)$(CC) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ $(LDLIBS)
+	$(call say,LD) $(CC) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ $(LDLIBS)
 
 # Our sides of bench/text and bench/templates.
 $(B)/bench/%: $(B)/bench/%.o $(LIB)
-	@echo "  LD $@"
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,LD) $(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # The examples see only the public header.
 EXAMPLES := $(patsubst %.c,$(B)/%,$(wildcard examples/*.c))
@@ -168,19 +153,30 @@ python: $(VENV)/.done
 
 ## make check      set up, build, run all tests; the last line counts them
 check:
-	@tools/setup
+	@tools/setup --tests
 	@$(MAKE) --no-print-directory check-now
 
-# Tests of the AVX-512 kernels that also run where there is no AVX-512.
-EMULATED := build/simde/tests/kernel/kernelcheck build/simde/tests/arch/test_logits
+# Tests of kernels whose instructions an x86-64 machine lacks: AVX-512 by emulation; NEON under qemu-user, on a core
+# without dot products and on one with them, which has only its own matrix products.
+AVX512_TESTS := build/simde/tests/kernel/kernelcheck build/simde/tests/arch/test_logits
+NEON_CHECK   := build/aarch64/tests/kernel/kernelcheck
+NEON_TESTS   := 'qemu-aarch64 -cpu cortex-a53 $(NEON_CHECK) --level neon' \
+                'qemu-aarch64 -cpu max $(NEON_CHECK) --level neondot --filter linear'
+EMULATED      = $(if $(filter x86_64,$(ARCH)),$(AVX512_TESTS) $(if $(shell command -v qemu-aarch64),$(NEON_TESTS)))
 check-now: programs python layers
 	@$(MAKE) --no-print-directory SAN=1 programs
-ifeq ($(ARCH),x86_64)
-	@$(MAKE) --no-print-directory SIMDE=1 $(EMULATED)
-endif
+	@$(if $(EMULATED),$(MAKE) --no-print-directory SIMDE=1 $(AVX512_TESTS))
+	@$(if $(findstring qemu,$(EMULATED)),$(MAKE) --no-print-directory neon)
 	@tests/run --python $(VENV)/bin/python --bin $(B) $(TESTS) $(KCHECK) $(FUZZ) \
-	    $(patsubst $(B)/%,build/san/%,$(filter-out %/kernelcheck,$(TESTS) $(FUZZ))) \
-	    $(if $(filter x86_64,$(ARCH)),$(EMULATED))
+	    $(patsubst $(B)/%,build/san/%,$(filter-out %/kernelcheck,$(TESTS) $(FUZZ))) $(EMULATED)
+
+## make kernelcheck-neon   kernelcheck under qemu-user; everything is compiled for aarch64, with aarch64-linux-gnu-gcc
+kernelcheck-neon: neon
+	@tests/run --no-pytest $(NEON_TESTS)
+neon:
+	@$(MAKE) --no-print-directory CC=aarch64-linux-gnu-gcc ARCH=aarch64 VARIANT=aarch64 LDLIBS='-static -lm -pthread' \
+	    objects $(NEON_CHECK)
+objects: $(LIB_OBJ) $(CLI_OBJ) $(KCHECK_OBJ)
 
 ## make fuzz T=60  every fuzz target for T seconds with libFuzzer (clang); new inputs stay under build/fuzz
 T ?= 60
@@ -200,6 +196,7 @@ layers:
 lint: layers
 	@$(MAKE) --no-print-directory WERROR=1 programs
 	@$(MAKE) --no-print-directory -k -Otarget WERROR=1 CC=clang-14 VARIANT=clang programs tidy
+	@$(MAKE) --no-print-directory WERROR=1 CC='clang-14 --target=aarch64-linux-gnu' ARCH=aarch64 VARIANT=clang-arm objects
 tidy: $(patsubst %.c,$(B)/%.tidy,$(filter-out $(LEVELS_$(ARCH)),$(LIB_SRC)) $(CLI_SRC))
 $(B)/%.tidy: $(B)/%.o .clang-tidy # the object is newer than the source and every header
 	@echo "  TIDY $*.c"

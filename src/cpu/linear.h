@@ -160,6 +160,7 @@ size_t linear_packed_size(const struct backend *b, const struct weight *w, unsig
 void linear_quantize_avx2(const struct acts *a, int64_t row, const float *x);
 void linear_quantize_neon(const struct acts *a, int64_t row, const float *x);
 
-extern const struct linear_fns linear_scalar, linear_avx2, linear_avx512, linear_avx512vnni, linear_neon, linear_neondot;
+extern const struct linear_fns linear_scalar, linear_avx2, linear_avx512, linear_avx512vnni, linear_neon,
+    linear_neondot;
 
 #endif

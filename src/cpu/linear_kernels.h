@@ -349,7 +349,7 @@ static void gemv(const struct packed *p, const unsigned char *tile, const struct
 
 #define LINEAR_FNS(quantize)                                                                                           \
     {                                                                                                                  \
-        quantize, unpack, gemm, gemv, dense, dense_gemv                                                    \
+        quantize, unpack, gemm, gemv, dense, dense_gemv                                                                \
     }
 
 #endif

@@ -99,12 +99,17 @@ VEC_INLINE void vf_load_pairs(const float *p, vf *even, vf *odd)
     *even = (vf){a.val[0], b.val[0], c.val[0], d.val[0]};
     *odd = (vf){a.val[1], b.val[1], c.val[1], d.val[1]};
 }
+VEC_INLINE void vf_store_pairs4(float *p, float32x4_t even, float32x4_t odd)
+{
+    float32x4x2_t pairs = {{even, odd}};
+    vst2q_f32(p, pairs);
+}
 VEC_INLINE void vf_store_pairs(float *p, vf even, vf odd)
 {
-    vst2q_f32(p, (float32x4x2_t){{even.a, odd.a}});
-    vst2q_f32(p + 8, (float32x4x2_t){{even.b, odd.b}});
-    vst2q_f32(p + 16, (float32x4x2_t){{even.c, odd.c}});
-    vst2q_f32(p + 24, (float32x4x2_t){{even.d, odd.d}});
+    vf_store_pairs4(p, even.a, odd.a);
+    vf_store_pairs4(p + 8, even.b, odd.b);
+    vf_store_pairs4(p + 16, even.c, odd.c);
+    vf_store_pairs4(p + 24, even.d, odd.d);
 }
 VEC_INLINE float vf_sum(vf x)
 {
