@@ -22,6 +22,7 @@
 #define TILE_R 1
 #define TILE_W(r) 1
 #endif
+#define TILE_VECTORS (KV_TILE / VEC_LANES)
 #define UNROLL _Pragma("GCC unroll 8")
 
 VEC_INLINE vf load_elem(const void *p, int64_t i, int elem_size)
@@ -34,28 +35,41 @@ VEC_INLINE vf load_elem_part(const void *p, int64_t i, int elem_size, int n)
     return elem_size == 2 ? vf_load_f16_part((const uint16_t *)p + i, n) : vf_load_part((const float *)p + i, n);
 }
 
-/* Scores of rows [r0, r0 + R) with all keys of the tile. */
-VEC_INLINE void scores_block(const struct attn_block *b, int r0, const void *k, int elem_size, int R)
+/* Scores of rows [r0, r0 + R) with W vectors of keys from j on. */
+VEC_INLINE void scores_chunk(const struct attn_block *b, int r0, const void *k, int elem_size, int j, int R, int W)
 {
-    const int    W = TILE_W(R);
     int          dim = b->head_dim;
     const float *q = b->q + (int64_t)r0 * dim;
-    vf           scale = vf_set1(b->scale);
-    for (int j = 0; j < KV_TILE; j += W * VEC_LANES) {
-        vf acc[TILE_R][4];
-        UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++) acc[r][w] = vf_set1(0);
-        for (int d = 0; d < dim; d++) {
-            vf key[4];
-            UNROLL for (int w = 0; w < W; w++) key[w] = load_elem(k, d * KV_TILE + j + w * VEC_LANES, elem_size);
-            UNROLL for (int r = 0; r < R; r++)
-            {
-                vf x = vf_set1(q[r * dim + d]);
-                UNROLL for (int w = 0; w < W; w++) acc[r][w] = vf_fma(x, key[w], acc[r][w]);
-            }
+    vf           scale = vf_set1(b->scale), acc[TILE_R][4];
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++) acc[r][w] = vf_set1(0);
+    for (int d = 0; d < dim; d++) {
+        vf key[4];
+        UNROLL for (int w = 0; w < W; w++) key[w] = load_elem(k, d * KV_TILE + j + w * VEC_LANES, elem_size);
+        UNROLL for (int r = 0; r < R; r++)
+        {
+            vf x = vf_set1(q[r * dim + d]);
+            UNROLL for (int w = 0; w < W; w++) acc[r][w] = vf_fma(x, key[w], acc[r][w]);
         }
-        UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++)
-            vf_store(b->s + (r0 + r) * KV_TILE + j + w * VEC_LANES, vf_mul(acc[r][w], scale));
     }
+    UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++)
+        vf_store(b->s + (r0 + r) * KV_TILE + j + w * VEC_LANES, vf_mul(acc[r][w], scale));
+}
+
+/* Scores of rows [r0, r0 + R) with the vectors of keys that any of them has; the others stay as they were. */
+VEC_INLINE void scores_block(const struct attn_block *b, int r0, const void *k, int elem_size, int R)
+{
+    const int W = TILE_W(R);
+    int       lo = KV_TILE, hi = 0;
+    for (int r = r0; r < r0 + R; r++)
+        if (b->lo[r] < b->hi[r]) {
+            lo = b->lo[r] < lo ? b->lo[r] : lo;
+            hi = b->hi[r] > hi ? b->hi[r] : hi;
+        }
+    lo = lo / VEC_LANES * VEC_LANES;
+    for (; lo + (W - 1) * VEC_LANES < hi; lo += W * VEC_LANES)
+        scores_chunk(b, r0, k, elem_size, lo, R, W);
+    for (; W > 1 && lo < hi; lo += VEC_LANES)
+        scores_chunk(b, r0, k, elem_size, lo, R, 1);
 }
 
 /* Adds keys [lo, hi) to W vectors of features from f on, of rows [r0, r0 + R); only the first `part` features of the
@@ -89,7 +103,8 @@ VEC_INLINE void values_chunk(const struct attn_block *b, int r0, const void *v, 
     }
 }
 
-VEC_INLINE void values_block(const struct attn_block *b, int r0, const void *v, int elem_size, int lo, int hi, int R)
+/* Adds keys [lo, hi) of the tile to rows [r0, r0 + R). */
+VEC_INLINE void values_keys(const struct attn_block *b, int r0, const void *v, int elem_size, int lo, int hi, int R)
 {
     const int W = TILE_W(R);
     int       f = 0, dim = b->head_dim;
@@ -103,24 +118,58 @@ VEC_INLINE void values_block(const struct attn_block *b, int r0, const void *v, 
         values_chunk(b, r0, v, elem_size, lo, hi, f, dim - f, R, 1);
 }
 
-/* The weights of row i from its scores; rescales its sum and output to the new maximum. Whole: all keys are the row's.
- */
+/* Adds to each of rows [r0, r0 + R) its keys. They differ at the edges of the causal mask and of the window: the keys that
+ * all share are added together, those before and after row by row. */
+VEC_INLINE void values_block(const struct attn_block *b, int r0, const void *v, int elem_size, int R)
+{
+    int lo = 0, hi = KV_TILE;
+    for (int r = r0; r < r0 + R; r++) {
+        lo = b->lo[r] > lo ? b->lo[r] : lo;
+        hi = b->hi[r] < hi ? b->hi[r] : hi;
+    }
+    if (lo >= hi)
+        lo = hi = KV_TILE;
+    for (int r = r0; R > 1 && r < r0 + R; r++)
+        values_keys(b, r, v, elem_size, b->lo[r], b->hi[r] < lo ? b->hi[r] : lo, 1);
+    values_keys(b, r0, v, elem_size, lo, hi, R);
+    for (int r = r0; R > 1 && r < r0 + R; r++)
+        values_keys(b, r, v, elem_size, b->lo[r] > hi ? b->lo[r] : hi, b->hi[r], 1);
+}
+
+/* Whether row i has keys among those of vector w of the tile. */
+VEC_INLINE bool has_keys(const struct attn_block *b, int i, int w)
+{
+    return b->lo[i] < (w + 1) * VEC_LANES && b->hi[i] > w * VEC_LANES;
+}
+
+VEC_INLINE vf keep_keys(const struct attn_block *b, int i, int w, vf x, vf fill)
+{
+    return vf_keep(x, b->lo[i] - w * VEC_LANES, b->hi[i] - w * VEC_LANES, fill);
+}
+
+/* The weights of row i from its scores; rescales its sum and output to the new maximum. Whole: all keys of the tile are
+ * the row's. */
 VEC_INLINE void softmax_row(const struct attn_block *b, int i, bool whole)
 {
     float *s = b->s + i * KV_TILE, *o = b->o + (int64_t)i * b->head_dim;
-    int    lo = b->lo[i], hi = b->hi[i], f = 0;
-    vf     max = vf_set1(b->m[i]), none = vf_set1(-FLT_MAX), zero = vf_set1(0), p[KV_TILE / VEC_LANES];
-    UNROLL for (int w = 0; w < KV_TILE / VEC_LANES; w++)
+    vf     max = vf_set1(b->m[i]), none = vf_set1(-FLT_MAX), zero = vf_set1(0), p[TILE_VECTORS];
+    int    f = 0;
+    UNROLL for (int w = 0; w < TILE_VECTORS; w++)
     {
+        p[w] = zero;
+        if (!whole && !has_keys(b, i, w))
+            continue;
         p[w] = vf_load(s + w * VEC_LANES);
-        max = vf_max(max, whole ? p[w] : vf_keep(p[w], lo - w * VEC_LANES, hi - w * VEC_LANES, none));
+        max = vf_max(max, whole ? p[w] : keep_keys(b, i, w, p[w], none));
     }
-    float m = vf_max_lane(max), a = math_exp(b->m[i] - m);
-    UNROLL for (int w = 0; w < KV_TILE / VEC_LANES; w++)
+    float m = vf_max_lane(max), moved = b->m[i] - m, a = moved == 0 ? 1 : math_exp(moved);
+    UNROLL for (int w = 0; w < TILE_VECTORS; w++)
     {
+        if (!whole && !has_keys(b, i, w))
+            continue;
         p[w] = vf_exp(vf_sub(p[w], vf_set1(m)));
         if (!whole)
-            p[w] = vf_keep(p[w], lo - w * VEC_LANES, hi - w * VEC_LANES, zero);
+            p[w] = keep_keys(b, i, w, p[w], zero);
         vf_store(s + w * VEC_LANES, p[w]);
     }
     b->l[i] = fmaf(b->l[i], a, vf_sum(vf_add(vf_add(p[0], p[1]), vf_add(p[2], p[3]))));
@@ -133,58 +182,45 @@ VEC_INLINE void softmax_row(const struct attn_block *b, int i, bool whole)
         o[f] *= a;
 }
 
-/* What a tile does to the weights of rows [r0, r0 + n). */
-static void softmax_rows(const struct attn_block *b, int r0, int n)
+static void softmax(const struct attn_block *b)
 {
-    for (int r = r0; r < r0 + n; r++) {
-        if (b->lo[r] == 0 && b->hi[r] == KV_TILE)
-            softmax_row(b, r, true);
-        else if (b->lo[r] < b->hi[r])
-            softmax_row(b, r, false);
+    for (int i = 0; i < b->n; i++) {
+        if (b->lo[i] == 0 && b->hi[i] == KV_TILE)
+            softmax_row(b, i, true);
+        else if (b->lo[i] < b->hi[i])
+            softmax_row(b, i, false);
     }
 }
 
-/* One register block of rows. Their keys differ at the edges of the causal mask and of the window: the keys that all
- * share are added together, those before and after row by row. */
-VEC_INLINE void tile_rows(const struct attn_block *b, int r0, const void *k, const void *v, int elem_size, int R)
-{
-    int lo = 0, hi = KV_TILE, any = 0;
-    for (int r = r0; r < r0 + R; r++) {
-        any |= b->lo[r] < b->hi[r];
-        lo = b->lo[r] > lo ? b->lo[r] : lo;
-        hi = b->hi[r] < hi ? b->hi[r] : hi;
+/* A step of a tile for all rows, in register blocks. */
+#if TILE_R > 1
+#define EACH_BLOCK(step, b, x, elem_size)                                                                              \
+    for (int r_ = 0, n_; r_ < (b)->n; r_ += n_) {                                                                      \
+        n_ = (b)->n - r_;                                                                                              \
+        n_ = n_ == 7 || n_ == 8 ? 4 : n_ >= 6 ? 6 : n_ == 5 ? 3 : n_; /* 8 is 4 + 4, 7 is 4 + 3, 5 is 3 + 2 */         \
+        if (n_ == 6)                                                                                                   \
+            step(b, r_, x, elem_size, 6);                                                                              \
+        else if (n_ == 4)                                                                                              \
+            step(b, r_, x, elem_size, 4);                                                                              \
+        else if (n_ == 3)                                                                                              \
+            step(b, r_, x, elem_size, 3);                                                                              \
+        else if (n_ == 2)                                                                                              \
+            step(b, r_, x, elem_size, 2);                                                                              \
+        else                                                                                                           \
+            step(b, r_, x, elem_size, 1);                                                                              \
     }
-    if (!any)
-        return;
-    scores_block(b, r0, k, elem_size, R);
-    softmax_rows(b, r0, R);
-    if (lo >= hi)
-        lo = hi = KV_TILE;
-    for (int r = r0; R > 1 && r < r0 + R; r++)
-        values_block(b, r, v, elem_size, b->lo[r], b->hi[r] < lo ? b->hi[r] : lo, 1);
-    values_block(b, r0, v, elem_size, lo, hi, R);
-    for (int r = r0; R > 1 && r < r0 + R; r++)
-        values_block(b, r, v, elem_size, b->lo[r] > hi ? b->lo[r] : hi, b->hi[r], 1);
-}
+#else
+#define EACH_BLOCK(step, b, x, elem_size)                                                                              \
+    for (int r_ = 0; r_ < (b)->n; r_++)                                                                                \
+        step(b, r_, x, elem_size, 1);
+#endif
 
+/* Three passes over the rows, so that K and then V stay in the nearest cache. */
 VEC_INLINE void tile_all(const struct attn_block *b, const void *k, const void *v, int elem_size)
 {
-    for (int r = 0, n; r < b->n; r += n) {
-        n = b->n - r;
-#if TILE_R > 1
-        n = n == 7 || n == 8 ? 4 : n >= 6 ? 6 : n == 5 ? 3 : n; /* 8 is 4 + 4, 7 is 4 + 3, 5 is 3 + 2 */
-        if (n == 6)
-            tile_rows(b, r, k, v, elem_size, 6);
-        else if (n == 4)
-            tile_rows(b, r, k, v, elem_size, 4);
-        else if (n == 3)
-            tile_rows(b, r, k, v, elem_size, 3);
-        else if (n == 2)
-            tile_rows(b, r, k, v, elem_size, 2);
-        else
-#endif
-            tile_rows(b, r, k, v, elem_size, n = 1);
-    }
+    EACH_BLOCK(scores_block, b, k, elem_size)
+    softmax(b);
+    EACH_BLOCK(values_block, b, v, elem_size)
 }
 
 static void tile(struct attn_block *b, const void *k, const void *v, int elem_size)
