@@ -34,10 +34,11 @@ struct pool {
     int        n;
     atomic_int stop;
     struct member {
+        _Alignas(64) _Atomic uint64_t range; /* of items not taken yet: lo << 32 | hi */
         struct pool *pool;
         int          i;
         pthread_t    thread;
-    } *members;
+    } * members;
 };
 
 static void relax(void)
@@ -133,6 +134,65 @@ void pool_barrier(struct pool *p)
     }
 }
 
+static uint64_t range_of(int32_t lo, int32_t hi)
+{
+    return (uint64_t)(uint32_t)lo << 32 | (uint32_t)hi;
+}
+
+static int32_t range_lo(uint64_t range)
+{
+    return (int32_t)(range >> 32);
+}
+
+static int32_t range_left(uint64_t range)
+{
+    return (int32_t)(uint32_t)range - range_lo(range);
+}
+
+void pool_deal(struct pool *p, int32_t total)
+{
+    for (int i = 0; i < p->n; i++) {
+        long lo, hi;
+        pool_share(total, 1, i, p->n, &lo, &hi);
+        atomic_store_explicit(&p->members[i].range, range_of((int32_t)lo, (int32_t)hi), memory_order_relaxed);
+    }
+}
+
+/* Takes the last item of the longest range. */
+static bool steal(struct pool *p, int32_t *lo, int32_t *hi)
+{
+    for (;;) {
+        int      from = 0;
+        uint64_t most = 0;
+        for (int i = 0; i < p->n; i++) {
+            uint64_t range = atomic_load_explicit(&p->members[i].range, memory_order_relaxed);
+            if (i == 0 || range_left(range) > range_left(most)) {
+                most = range;
+                from = i;
+            }
+        }
+        if (range_left(most) <= 0)
+            return false;
+        if (atomic_compare_exchange_weak(&p->members[from].range, &most, most - 1)) {
+            *hi = range_lo(most) + range_left(most);
+            *lo = *hi - 1;
+            return true;
+        }
+    }
+}
+
+bool pool_take(struct pool *p, int i, int32_t most, int32_t *lo, int32_t *hi)
+{
+    uint64_t range = atomic_load_explicit(&p->members[i].range, memory_order_relaxed);
+    while (range_left(range) > 0) {
+        *lo = range_lo(range);
+        *hi = *lo + MIN(most, range_left(range));
+        if (atomic_compare_exchange_weak(&p->members[i].range, &range, range + ((uint64_t)(*hi - *lo) << 32)))
+            return true;
+    }
+    return steal(p, lo, hi);
+}
+
 int pool_new(struct pool **out, int n, struct error *e)
 {
     if (n < 1 || n > POOL_THREADS_MAX)
@@ -142,13 +202,15 @@ int pool_new(struct pool **out, int n, struct error *e)
         return error_nomem(e, "the thread pool");
     memset(p, 0, sizeof *p);
     p->n = 1;
-    p->members = calloc((size_t)n, sizeof *p->members);
+    p->members = aligned_alloc(64, (size_t)n * sizeof *p->members);
     if (!p->members) {
         free(p);
         return error_nomem(e, "the thread pool");
     }
+    memset(p->members, 0, (size_t)n * sizeof *p->members);
     for (int i = 1; i < n; i++) {
-        p->members[i] = (struct member){.pool = p, .i = i};
+        p->members[i].pool = p;
+        p->members[i].i = i;
         int en = pthread_create(&p->members[i].thread, NULL, worker, &p->members[i]);
         if (en) {
             pool_free(p);

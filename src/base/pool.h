@@ -7,6 +7,9 @@
 #ifndef MLXCEL_BASE_POOL_H
 #define MLXCEL_BASE_POOL_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/error.h"
 
 #define POOL_THREADS_MAX 256
@@ -21,6 +24,12 @@ int  pool_size(const struct pool *p);
 void pool_run(struct pool *p, void (*fn)(void *arg, int i, int n), void *arg);
 /* Inside fn: waits until all members have come here. */
 void pool_barrier(struct pool *p);
+
+/* Work that members share by items: pool_deal, before pool_run, gives every member an equal range of [0, total); inside
+ * fn each member takes from the front of its own, at most `most` items at once, which keeps its reading in order; when
+ * that is used up, one item at a time from the back of the range that has most left. False: nothing is left. */
+void pool_deal(struct pool *p, int32_t total);
+bool pool_take(struct pool *p, int i, int32_t most, int32_t *lo, int32_t *hi);
 
 /* How many threads this process should use: the cores that affinity and the cgroup's quota allow, at least 1. */
 int pool_default_size(void);

@@ -17,6 +17,7 @@ static void cpu_free(struct backend *b)
     if (!c)
         return;
     pool_free(c->pool);
+    huge_deinit(&c->weights);
     free(c->linear_scratch);
     free(c->attn_scratch);
     free(c);

@@ -7,6 +7,7 @@
 #ifndef MLXCEL_CPU_KERNELS_H
 #define MLXCEL_CPU_KERNELS_H
 
+#include "base/huge.h"
 #include "cpu/cpu.h"
 
 struct linear_fns; /* linear.h */
@@ -22,6 +23,7 @@ struct cpu {
     const struct attn_fns   *attn;
     const struct row_fns    *rows;
     struct run_limits        lim;
+    struct huge              weights;                       /* packed */
     void                    *linear_scratch, *attn_scratch; /* made by reserve, freed with the backend */
 };
 

@@ -200,10 +200,9 @@ static void job_part(void *arg, int i, int n)
             j->cpu->linear->quantize(&j->acts, r, tensor_row(j->x, r));
         pool_barrier(j->cpu->pool);
     }
-    int64_t chunks = (j->x.n_row + j->chunk - 1) / j->chunk;
-    pool_share((long)(chunks * j->tiles), 1, i, n, &lo, &hi);
-    while (lo < hi)
-        lo += do_item(j, lo, hi - lo, i);
+    for (int32_t item, end; pool_take(j->cpu->pool, i, LINEAR_GEMV_TILES, &item, &end);)
+        while (item < end)
+            item += do_item(j, item, end - item, i);
 }
 
 static void job_run(struct job *j)
@@ -222,6 +221,7 @@ static void job_run(struct job *j)
     j->chunk = MIN(MAX(CHUNK_BYTES / MAX(bytes, 1), CHUNK_MIN), LINEAR_ROWS);
     while (j->chunk > CHUNK_MIN && (j->x.n_row + j->chunk - 1) / j->chunk * j->tiles < ITEMS_PER_THREAD * threads)
         j->chunk /= 2;
+    pool_deal(j->cpu->pool, (int32_t)((j->x.n_row + j->chunk - 1) / j->chunk * j->tiles));
     pool_run(j->cpu->pool, job_part, j);
 }
 

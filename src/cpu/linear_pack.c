@@ -189,14 +189,14 @@ static bool vector_size(const struct weight *w, size_t *size)
     return num_mul((size_t)w->n_out, (size_t)w->n_in, size) && num_mul(*size, sizeof(float), size);
 }
 
-static int prepare_vector(struct weight *w, struct error *e)
+static int prepare_vector(struct cpu *c, struct weight *w, struct error *e)
 {
     size_t size;
     if (w->quant.mode != QUANT_NONE)
         return error_set(e, ERR_UNSUPPORTED, w->name, "'%s' is quantized, needed a float vector", w->name);
     if (!vector_size(w, &size))
         return too_large(w, e);
-    float *v = malloc(MAX(size, (size_t)1));
+    float *v = huge_alloc(&c->weights, size);
     if (!v)
         return error_nomem(e, w->name);
     quant_widen(w->dtype, w->data, w->n_out * w->n_in, v);
@@ -212,10 +212,10 @@ static int prepare_matrix(struct cpu *c, struct weight *w, struct error *e)
     if (!plan(&head, w, c->precision, &size) || !num_mul((size_t)w->n_in, sizeof(float), &k.row_scratch) ||
         !num_align(k.row_scratch, 64, &k.row_scratch) || !num_mul(k.row_scratch, (size_t)pool_size(c->pool), &scratch))
         return too_large(w, e);
-    k.p = aligned_alloc(64, size);
+    k.p = huge_alloc(&c->weights, size);
     k.scratch = malloc(MAX(scratch, (size_t)1));
     if (!k.p || !k.scratch) {
-        free(k.p);
+        huge_free(&c->weights, k.p);
         free(k.scratch);
         return error_nomem(e, w->name);
     }
@@ -229,14 +229,13 @@ static int prepare_matrix(struct cpu *c, struct weight *w, struct error *e)
 int linear_prepare(struct backend *b, struct weight *w, unsigned uses, struct error *e)
 {
     if (uses & WEIGHT_VECTOR)
-        return prepare_vector(w, e);
+        return prepare_vector((struct cpu *)b, w, e);
     return uses & WEIGHT_LINEAR ? prepare_matrix((struct cpu *)b, w, e) : 0;
 }
 
 void linear_release(struct backend *b, struct weight *w)
 {
-    (void)b;
-    free(w->packed);
+    huge_free(&((struct cpu *)b)->weights, w->packed);
     w->packed = NULL;
 }
 

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -172,6 +173,53 @@ static void test_share(void **state)
             }
 }
 
+#define ITEMS 700
+
+struct dealt {
+    struct pool *pool;
+    atomic_int   taken[ITEMS];
+    atomic_int   most; /* items given at once */
+    int          slow; /* this member takes nothing before the others are through */
+    atomic_int   done;
+};
+
+static void take_all(void *arg, int i, int n)
+{
+    struct dealt *d = arg;
+    int32_t       lo, hi;
+    while (i == d->slow && atomic_load(&d->done) < n - 1)
+        ;
+    while (pool_take(d->pool, i, 3, &lo, &hi)) {
+        assert_true(lo >= 0 && lo < hi && hi <= ITEMS);
+        if (hi - lo > atomic_load(&d->most))
+            atomic_store(&d->most, hi - lo);
+        for (; lo < hi; lo++)
+            atomic_fetch_add(&d->taken[lo], 1);
+    }
+    atomic_fetch_add(&d->done, 1);
+}
+
+/* Every item is taken once, also when one member sleeps and the others take what was dealt to it. */
+static void test_deal_and_take(void **state)
+{
+    static const int totals[] = {0, 1, 2, 3, 7, 64, ITEMS};
+    (void)state;
+    for (int n = 1; n <= MEMBERS; n++)
+        for (int slow = -1; slow < n; slow++)
+            for (size_t t = 0; t < ARRAY_LEN(totals); t++) {
+                struct dealt d = {.pool = pool_of(n), .slow = slow};
+                for (int run = 1; run <= 5; run++) {
+                    atomic_store(&d.done, 0);
+                    pool_deal(d.pool, totals[t]);
+                    pool_run(d.pool, take_all, &d);
+                    for (int k = 0; k < ITEMS; k++)
+                        assert_int_equal(atomic_load(&d.taken[k]), k < totals[t] ? run : 0);
+                }
+                assert_true(atomic_load(&d.most) <= 3 && (totals[t] < 64 || slow >= 0 || atomic_load(&d.most) == 3));
+                pool_free(d.pool);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +230,7 @@ int main(void)
         cmocka_unit_test(test_free_while_idle),
         cmocka_unit_test(test_bad_size),
         cmocka_unit_test(test_share),
+        cmocka_unit_test(test_deal_and_take),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
