@@ -1,7 +1,8 @@
 /* Llama and its near kin: pre-norm residual layers of grouped-head attention and a gated SiLU feed-forward block.
  *
- * Fields that give a parameter its shape must be there, except head_dim and num_key_value_heads, for which the older rule
- * holds (hidden_size / heads; as many as heads). Other absent fields have the defaults of transformers' LlamaConfig. */
+ * Fields that give a parameter its shape must be there, except head_dim and num_key_value_heads. What is absent has the
+ * default of transformers' config class, which for those two may be Llama's older rule (hidden_size / heads; as many as
+ * heads). */
 #include "arch/family.h"
 
 static const char *const ignored[] = {
@@ -12,32 +13,37 @@ static const char *const ignored[] = {
 
 static const char *const ignored_untied[] = {"*.rotary_emb.inv_freq", NULL};
 
-static int head_dim(struct config *c, int n_embd, int n_head)
+/* What absent fields mean; 0: the older rule. */
+struct defaults {
+    int head_dim, n_kv_head, n_context;
+};
+
+static int head_dim(struct config *c, int n_embd, int n_head, int fallback)
 {
-    if (config_has(c, "head_dim"))
-        return (int)config_int(c, "head_dim", 1, 4096);
+    if (config_has(c, "head_dim") || fallback)
+        return (int)config_int_or(c, "head_dim", 1, 4096, fallback);
     if (n_embd % n_head)
         config_fault(c, ERR_MISFIT, "num_attention_heads",
                      "is %d, a divisor of hidden_size (%d) is needed where head_dim is absent", n_head, n_embd);
     return n_embd / n_head > 0 ? n_embd / n_head : 1;
 }
 
-/* Llama (Touvron et al. 2023; Llama 3: Dubey et al. 2024). */
-void arch_llama(struct model_desc *m, struct config *c, struct arena *a)
+static void describe(struct model_desc *m, struct config *c, struct arena *a, const struct defaults *d)
 {
     m->n_embd = (int)config_int(c, "hidden_size", 1, 1 << 20);
     m->n_layer = (int)config_int(c, "num_hidden_layers", 1, DESC_LAYERS_MAX);
     m->n_vocab = (int)config_int(c, "vocab_size", 1, 1 << 24);
-    m->n_context = config_int_or(c, "max_position_embeddings", 1, (int64_t)1 << 31, 2048);
+    m->n_context = config_int_or(c, "max_position_embeddings", 1, (int64_t)1 << 31, d->n_context);
     m->norm_eps = (float)config_num_or(c, "rms_norm_eps", 0, 1, 1e-6);
     m->tie = !config_has(c, "tie_word_embeddings")             ? TIE_BY_FILE
              : config_bool_or(c, "tie_word_embeddings", false) ? TIE_YES
                                                                : TIE_NO;
     m->ignore = m->tie == TIE_YES ? ignored : ignored_untied;
-    int              n_head = (int)config_int(c, "num_attention_heads", 1, 1 << 14);
+    int n_head = (int)config_int(c, "num_attention_heads", 1, 1 << 14);
+    int n_kv_head = d->n_kv_head && !config_is_null(c, "num_key_value_heads") ? d->n_kv_head : n_head;
     struct attn_desc attn = {.n_head = n_head,
-                             .n_kv_head = (int)config_int_or(c, "num_key_value_heads", 1, 1 << 14, n_head),
-                             .head_dim = head_dim(c, m->n_embd, n_head)};
+                             .n_kv_head = (int)config_int_or(c, "num_key_value_heads", 1, 1 << 14, n_kv_head),
+                             .head_dim = head_dim(c, m->n_embd, n_head, d->head_dim)};
     attn.qkv_bias = attn.o_bias = config_bool_or(c, "attention_bias", false);
     attn.scale = (float)(1.0 / __builtin_sqrt((double)attn.head_dim));
     struct ff_desc ff = {.n_ff = (int)config_int(c, "intermediate_size", 1, 1 << 24),
@@ -53,6 +59,12 @@ void arch_llama(struct model_desc *m, struct config *c, struct arena *a)
     }
     for (int i = 0; i < m->n_layer; i++)
         m->layer[i] = (struct layer_desc){.mix = MIX_ATTN, .ff = FF_GATED, .attn = attn, .ffn = ff};
+}
+
+/* Llama (Touvron et al. 2023; Llama 3: Dubey et al. 2024). */
+void arch_llama(struct model_desc *m, struct config *c, struct arena *a)
+{
+    describe(m, c, a, &(struct defaults){.n_context = 2048});
 }
 
 /* sliding_window; null: none. */
@@ -71,14 +83,14 @@ static void qwen_windows(struct model_desc *m, struct config *c)
 /* Mistral 7B (Jiang et al. 2023): Llama without biases; every layer sees a window of keys when sliding_window is a number. */
 void arch_mistral(struct model_desc *m, struct config *c, struct arena *a)
 {
-    arch_llama(m, c, a);
+    describe(m, c, a, &(struct defaults){.n_kv_head = 8, .n_context = 131072});
     arch_windows(m, c, window_of(c), 0);
 }
 
 /* Qwen 2 and 2.5: Llama with biases on q, k and v; use_sliding_window makes the layers from max_window_layers on see a window. */
 void arch_qwen2(struct model_desc *m, struct config *c, struct arena *a)
 {
-    arch_llama(m, c, a);
+    describe(m, c, a, &(struct defaults){.n_kv_head = 32, .n_context = 32768});
     for (int i = 0; i < m->n_layer; i++) {
         m->layer[i].attn.qkv_bias = true;
         m->layer[i].attn.o_bias = false;
@@ -89,7 +101,7 @@ void arch_qwen2(struct model_desc *m, struct config *c, struct arena *a)
 /* Qwen 3: Llama with an RMS norm on every q and k head before rope; head_dim is explicit. */
 void arch_qwen3(struct model_desc *m, struct config *c, struct arena *a)
 {
-    arch_llama(m, c, a);
+    describe(m, c, a, &(struct defaults){.head_dim = 128, .n_kv_head = 32, .n_context = 32768});
     for (int i = 0; i < m->n_layer; i++)
         m->layer[i].attn.qk_norm = true;
     qwen_windows(m, c);

@@ -65,7 +65,17 @@ static int check_existing(const struct dir_out *o, struct error *e)
     return 0;
 }
 
-int dir_out_begin(struct dir_out *o, const char *path, bool force, struct error *e)
+/* Whether `path` is the directory or lies somewhere in it. */
+static bool holds(const char *dir, const char *path)
+{
+    char a[PATH_MAX], b[PATH_MAX];
+    if (!realpath(dir, a) || !realpath(path, b))
+        return false;
+    size_t n = strlen(a);
+    return strncmp(a, b, n) == 0 && (!b[n] || b[n] == '/' || n == 1); /* 1: the root */
+}
+
+int dir_out_begin(struct dir_out *o, const char *path, const char *source, bool force, struct error *e)
 {
     size_t n = strlen(path);
     int    status, made = -1;
@@ -78,6 +88,10 @@ int dir_out_begin(struct dir_out *o, const char *path, bool force, struct error 
         return error_nomem(e, "the output's name");
     if ((status = check_existing(o, e)))
         goto out;
+    if (source && holds(o->path, source)) {
+        status = error_set(e, ERR_INVALID, NULL, "%s is or holds %s, which is read; it is not replaced", o->path, source);
+        goto out;
+    }
     const char *base = file_base(o->path);
     for (int i = 0; i < TRIES && made; i++) {
         free(o->tmp);

@@ -24,6 +24,15 @@ static int form_fault(const char *text, struct error *e)
         text);
 }
 
+/* A form that MLX does not have is wrong usage. */
+static int check_form(const struct quant *form, const char *option, const char *text, struct error *e)
+{
+    struct error why = {0};
+    if (!quant_check(form, &why))
+        return 0;
+    return error_set(e, ERR_USAGE, "mode", "%s %.200s: %s", option, text, why.msg);
+}
+
 /* "MODE[:BITS[:GROUP]]" */
 static int parse_form(const char *text, const char *whole, struct quant *out, struct error *e)
 {
@@ -42,8 +51,7 @@ static int parse_form(const char *text, const char *whole, struct quant *out, st
         return form_fault(whole, e);
     out->bits = n[0] ? (int)n[0] : out->bits;
     out->group = n[1] ? (int)n[1] : out->group;
-    int err = quant_check(out, e);
-    return err ? error_prefix(e, "--q %.200s", whole) : 0;
+    return check_form(out, "--q", whole, e);
 }
 
 static int parse_rule(const char *text, struct convert_rule *rule, char **pattern, struct error *e)
@@ -113,7 +121,11 @@ int rewrite_model(const struct options *o, const char *dir, enum rewrite_what wh
                                 .progress = show_progress};
     int                    err = rules && patterns ? check_combination(o, what, e) : error_nomem(e, "the rules");
     if (what == REWRITE_QUANTIZE) {
-        c.form = (struct quant){quant_mode_from_name(o->mode), (int)o->bits, (int)o->group_size, DTYPE_NONE};
+        c.form = quant_default(quant_mode_from_name(o->mode));
+        c.form.bits = o->bits ? (int)o->bits : c.form.bits;
+        c.form.group = o->group_size ? (int)o->group_size : c.form.group;
+        if (!err)
+            err = check_form(&c.form, "--mode", o->mode, e);
         c.recipe = strcmp(o->recipe, "none") ? o->recipe : NULL;
     }
     for (size_t i = 0; i < o->q.n && !err; i++)

@@ -19,7 +19,8 @@ static int fill(struct import *m, const struct dir_out *out, struct error *e)
     return status;
 }
 
-int import_gguf(const struct gguf *g, const char *out_dir, bool force, const struct log *log, struct error *e)
+int import_gguf(const struct gguf *g, const char *source, const char *out_dir, bool force, const struct log *log,
+                struct error *e)
 {
     struct import  m = {.g = g, .log = log};
     struct dir_out out = {0};
@@ -28,7 +29,7 @@ int import_gguf(const struct gguf *g, const char *out_dir, bool force, const str
     if (!status)
         status = import_map(&m, e);
     if (!status)
-        status = dir_out_begin(&out, out_dir, force, e);
+        status = dir_out_begin(&out, out_dir, source, force, e);
     if (!status)
         status = fill(&m, &out, e);
     if (!status)
@@ -44,7 +45,7 @@ int convert_gguf(const char *gguf_path, const char *out_dir, bool force, const s
     struct gguf *g = NULL;
     int          status = gguf_open(&g, gguf_path, e);
     if (!status)
-        status = import_gguf(g, out_dir, force, log, e);
+        status = import_gguf(g, gguf_path, out_dir, force, log, e);
     gguf_close(g);
     return status;
 }

@@ -11,8 +11,10 @@
 #include "formats/gguf.h"
 #include "formats/tensor_view.h"
 
-/* The import of an opened file: convert_gguf without the open. */
-int import_gguf(const struct gguf *g, const char *out_dir, bool force, const struct log *log, struct error *e);
+/* The import of an opened file: convert_gguf without the open. source: the file's path, which the output must not replace,
+ * or NULL. */
+int import_gguf(const struct gguf *g, const char *source, const char *out_dir, bool force, const struct log *log,
+                struct error *e);
 
 #define IMPORT_GROUP 32 /* weights of a block of Q4_0, Q4_1, Q8_0, which becomes one affine group */
 

@@ -45,7 +45,7 @@ int convert_model(const char *dir, const char *out_dir, const struct convert_opt
     if (!err)
         err = rewrite_plan(&r, e);
     if (!err)
-        err = dir_out_begin(&out, out_dir, o.force, e);
+        err = dir_out_begin(&out, out_dir, dir, o.force, e);
     if (!err)
         err = fill(&r, &out, e);
     if (!err)

@@ -143,11 +143,15 @@ static void plan_param(const struct rewrite *r, struct rewrite_param *v, struct 
 static int check_counts(const struct rewrite *r, struct error *e)
 {
     const struct rewrite_counts *n = &r->counts;
-    const char                  *what = r->o->quantize ? "quantize" : "dequantize";
-    if (!(r->o->quantize || r->o->dequantize) || n->changed || n->indivisible)
+    if (!(r->o->quantize || r->o->dequantize) || n->changed)
         return 0;
-    return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to %s, its matrices are %s", r->dir, what,
-                     r->o->dequantize ? "dense" : "quantized already (dequantize the model first)");
+    if (r->o->dequantize)
+        return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to dequantize, its matrices are dense", r->dir);
+    if (n->indivisible)
+        return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to quantize, groups of %d do not divide %s%s", r->dir,
+                         r->o->form.group, n->first, n->indivisible > 1 ? " and others" : "");
+    return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to quantize, its matrices are %s", r->dir,
+                     n->kept ? "quantized already (dequantize the model first)" : "all to stay dense");
 }
 
 static struct weight source_of(const struct rewrite *r, const struct param *p)

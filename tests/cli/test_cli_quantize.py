@@ -3,6 +3,7 @@ tools/make_convert_reference.py)."""
 import hashlib
 import json
 import os
+import resource
 import shutil
 import signal
 import struct
@@ -154,6 +155,10 @@ def test_usage(tmp_path):
     assert "PATTERN=FORM" in usage("quantize", *base, "--q", "lm_head=affine:x")
     assert "PATTERN=FORM" in usage("quantize", *base, "--q", "lm_head=affine:4:64:1")
     assert "recipe" in usage("quantize", *base, "--recipe", "mixed_2_6", "--mode", "mxfp4")
+    assert "2, 3, 4, 5, 6 or 8 bits" in usage("quantize", *base, "--bits", "7")
+    assert "groups of 32, 64 or 128" in usage("quantize", *base, "--group-size", "16")
+    assert "4 bits and groups of 32" in usage("quantize", *base, "--mode", "mxfp4", "--group-size", "64")
+    assert "8 bits and groups of 32" in usage("quantize", *base, "--q", "lm_head=mxfp8:4")
     assert "-q" in usage("convert", TINY, "-o", out, "--bits", "4")
     assert "--output" in usage("quantize", "-m", TINY)
     assert not out.exists()
@@ -162,15 +167,14 @@ def test_usage(tmp_path):
 def test_refusals(tmp_path):
     out = tmp_path / "out"
     base = ("-m", TINY, "-o", out)
-    assert "2, 3, 4, 5, 6 or 8 bits" in fault("quantize", *base, "--bits", "7")
-    assert "groups of 32, 64 or 128" in fault("quantize", *base, "--group-size", "16")
-    assert "4 bits and groups of 32" in fault("quantize", *base, "--mode", "mxfp4", "--group-size", "64")
-    assert "8 bits and groups of 32" in fault("quantize", *base, "--q", "lm_head=mxfp8:4")
     assert "no matrix of the model is called 'lm_heat'" in fault("quantize", *base, "--q", "lm_heat=dense")
     assert "no matrix of the model is called 'norm'" in fault("quantize", *base, "--q", "norm=affine")
     assert "model.layers.0.mlp.down_proj has 96 inputs" in fault("quantize", *base, "--q", "down_proj=affine:4:64")
     assert "nothing to quantize" in fault("quantize", "-m", DATA / "arch" / "llama-q4-g32-f16", "-o", out)
     assert "nothing to dequantize" in fault("dequantize", *base)
+    assert "all to stay dense" in fault("quantize", *base, "--q", "*=dense")
+    assert "groups of 128 do not divide model.embed_tokens (64 inputs) and others" in fault("quantize", *base,
+                                                                                           "--group-size", "128")
     assert "GGUF" in fault("convert", PROGRAM, "-q", "-o", out)
     out.mkdir()
     assert "exists" in fault("quantize", *base)
@@ -179,6 +183,28 @@ def test_refusals(tmp_path):
     mlxcel_ok("quantize", *base, "--force", "--bits", "8")
     assert "affine 8 bits" in mlxcel_ok("describe", "-m", out)
     assert sorted(p.name for p in tmp_path.iterdir() if p.name != "home") == ["out"]
+
+
+def test_the_source_is_not_replaced(tmp_path):
+    source, link = tmp_path / "source", tmp_path / "link"
+    shutil.copytree(TINY, source)
+    link.symlink_to(source)
+    for model, out in ((source, source), (source, f"{source}/../source/"), (link, source)):
+        assert "exists" in fault("quantize", "-m", model, "-o", out)
+        assert "which is read" in fault("quantize", "-m", model, "-o", out, "--force")
+    shutil.copy(source / "config.json", tmp_path)  # the folder around looks like a model
+    assert "which is read" in fault("convert", source, "-o", tmp_path, "--force")
+    assert (source / "model.safetensors").read_bytes() == (TINY / "model.safetensors").read_bytes()
+    quantize(source / "inside", source=source)
+    assert "affine 4 bits" in mlxcel_ok("describe", "-m", source / "inside")
+
+
+@pytest.mark.parametrize("limit", [1 << 10, 20 << 10, 100 << 10])
+def test_no_room(limit, tmp_path):
+    r = subprocess.run([PROGRAM, "quantize", "-m", TINY, "-o", tmp_path / "out", "--bits", "8"], capture_output=True,
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)), timeout=60)
+    assert r.returncode == 1 and b"cannot write" in r.stderr and b"File too large" in r.stderr
+    assert [n for n in os.listdir(tmp_path) if n != "home"] == []
 
 
 def poke(path, name, values):

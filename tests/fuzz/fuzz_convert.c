@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (gguf_parse(&g, (const char *)data, size, "f.gguf", &e))
         return 0;
-    if (import_gguf(g, tmp_path(dir, "out"), true, NULL, &e) && !e.msg[0])
+    if (import_gguf(g, NULL, tmp_path(dir, "out"), true, NULL, &e) && !e.msg[0])
         abort();
     gguf_close(g);
     return 0;

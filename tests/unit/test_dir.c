@@ -33,7 +33,7 @@ static int begin(struct dir_out *o, const char *name, bool force, struct error *
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", top, name);
-    return dir_out_begin(o, path, force, e);
+    return dir_out_begin(o, path, NULL, force, e);
 }
 
 static void appears_at_the_end(void **state)
@@ -112,14 +112,40 @@ static void force_replaces_models_only(void **state)
     assert_true(exists("empty/config.json"));
 }
 
+/* What is read is not replaced by what is made from it: not itself, by no other name, not what holds it. */
+static void the_source_stays(void **state)
+{
+    struct dir_out o;
+    struct error   e = {0};
+    char           model[PATH_MAX], file[PATH_MAX], path[PATH_MAX];
+    (void)state;
+    snprintf(model, sizeof model, "%s/source", top);
+    mkdir(model, 0755);
+    tmp_puts(model, "config.json", "{}");
+    snprintf(file, sizeof file, "%s/config.json", model);
+    const char *const same[] = {"source", "source/", "./source", "source/../source"};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        snprintf(path, sizeof path, "%s/%s", top, same[i]);
+        assert_int_equal(dir_out_begin(&o, path, model, true, &e), ERR_INVALID);
+        assert_non_null(strstr(e.msg, "which is read"));
+        assert_int_equal(dir_out_begin(&o, path, file, true, &e), ERR_INVALID);
+    }
+    snprintf(path, sizeof path, "%s/source2", top); /* a name that begins alike */
+    mkdir(path, 0755);
+    assert_int_equal(dir_out_begin(&o, path, model, true, &e), 0);
+    dir_out_abort(&o);
+    assert_int_equal(dir_out_begin(&o, model, path, true, &e), 0);
+    dir_out_abort(&o);
+}
+
 static void bad_names(void **state)
 {
     struct dir_out o;
     struct error   e = {0};
     (void)state;
-    assert_int_equal(dir_out_begin(&o, "", false, &e), ERR_INVALID);
+    assert_int_equal(dir_out_begin(&o, "", NULL, false, &e), ERR_INVALID);
     assert_int_equal(begin(&o, "none/below", false, &e), ERR_NOT_FOUND);
-    assert_int_equal(dir_out_begin(&o, "/", true, &e), ERR_INVALID); /* not empty and no model */
+    assert_int_equal(dir_out_begin(&o, "/", NULL, true, &e), ERR_INVALID); /* not empty and no model */
     assert_int_equal(begin(&o, "slashes//", false, &e), 0);
     assert_int_equal(dir_out_finish(&o, &e), 0);
     assert_true(exists("slashes"));
@@ -144,7 +170,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(appears_at_the_end),  cmocka_unit_test(abort_leaves_nothing),
         cmocka_unit_test(existing_is_refused), cmocka_unit_test(force_replaces_models_only),
-        cmocka_unit_test(bad_names),
+        cmocka_unit_test(bad_names), cmocka_unit_test(the_source_stays),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
