@@ -33,25 +33,6 @@ static int64_t common(const struct prefix_entry *x, const int32_t *tokens, int64
     return i;
 }
 
-int64_t prefix_lookup(struct prefix_cache *c, const int32_t *tokens, int64_t n, struct page_table *t)
-{
-    int     best = -1;
-    int64_t length = 0;
-    for (int i = 0; i < c->n; i++) {
-        int64_t k = common(&c->v[i], tokens, n);
-        if (k > length) {
-            length = k;
-            best = i;
-        }
-    }
-    if (best < 0)
-        return 0;
-    c->v[best].last_use = ++c->clock;
-    if (page_table_fork(t, c->pool, &c->v[best].pages, length, NULL)) /* no page for the copy: the whole ones only */
-        length = (int64_t)t->n * page_pool_tokens(c->pool);
-    return length;
-}
-
 bool prefix_evict(struct prefix_cache *c)
 {
     int oldest = 0;
@@ -64,6 +45,36 @@ bool prefix_evict(struct prefix_cache *c)
     return true;
 }
 
+/* The entry with the longest common beginning, NULL on a miss. */
+static struct prefix_entry *longest(struct prefix_cache *c, const int32_t *tokens, int64_t n, int64_t *length)
+{
+    struct prefix_entry *best = NULL;
+    *length = 0;
+    for (int i = 0; i < c->n; i++) {
+        int64_t k = common(&c->v[i], tokens, n);
+        if (k > *length) {
+            *length = k;
+            best = &c->v[i];
+        }
+    }
+    return best;
+}
+
+int64_t prefix_lookup(struct prefix_cache *c, const int32_t *tokens, int64_t n, struct page_table *t)
+{
+    int64_t              length;
+    struct prefix_entry *best = longest(c, tokens, n, &length);
+    if (!best)
+        return 0;
+    best->last_use = ++c->clock;
+    while (length % page_pool_tokens(c->pool) && !page_pool_available(c->pool) && c->n > 1)
+        prefix_evict(c); /* a page for the copy; never the entry just used */
+    best = longest(c, tokens, n, &length);
+    if (page_table_fork(t, c->pool, &best->pages, length, NULL)) /* no page for the copy: the whole ones only */
+        length = (int64_t)t->n * page_pool_tokens(c->pool);
+    return length;
+}
+
 /* Whether one of entry x and tokens is a beginning of the other: the longer makes it needless. */
 static bool covered(const struct prefix_entry *x, const int32_t *tokens, int64_t n)
 {
@@ -72,7 +83,7 @@ static bool covered(const struct prefix_entry *x, const int32_t *tokens, int64_t
 
 void prefix_store(struct prefix_cache *c, const int32_t *tokens, int64_t n, struct page_table *t)
 {
-    size_t   bytes;
+    size_t bytes;
     for (int i = 0; i < c->n; i++)
         if (c->v[i].n > n && covered(&c->v[i], tokens, n)) {
             c->v[i].last_use = ++c->clock;

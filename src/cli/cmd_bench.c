@@ -1,9 +1,11 @@
 /* `bench`: tokens per second of prompts and of decoding, two separate tests as in llama-bench.
  *
  * A prompt test computes random prompts and draws nothing. A decode test begins with one token in an empty cache and
- * draws n. Every run of a test takes other tokens, and no cache is reused.
+ * draws n. Every run of a test takes other tokens. With --depth N both begin behind N tokens, of each sequence its own:
+ * they are computed once and then come from the prefix cache, which is otherwise off.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/num.h"
@@ -11,12 +13,15 @@
 #include "cli/input.h"
 #include "cli/output.h"
 
-#define PAGE 64 /* tokens of a cache page: a sequence's room is a multiple */
+#define PAGE 64             /* tokens of a cache page: a sequence's room is a multiple */
+#define BATCH_MAX_BEHIND 32 /* sequences whose prefixes surely stay in the prefix cache */
 
 struct bench {
     struct mlxcel     *m;
     struct mlxcel_info info;
-    int                batch, runs;
+    int                batch, runs, depth;
+    int32_t           *prefix; /* [batch][depth] */
+    bool               behind; /* the prefixes are in the cache */
     uint32_t           random;
     struct error      *e;
 };
@@ -37,8 +42,12 @@ static void on_event(void *ctx, const struct mlxcel_event *event)
     struct bench *b = ctx;
     if (event->finish == MLXCEL_FAILED && event->error && !b->e->code)
         api_fault(event->error, b->e);
+    if (event->finish && b->behind && event->n_cached != b->depth && !b->e->code)
+        error_set(b->e, ERR_INTERNAL, NULL, "of %d tokens before the test the cache kept %d", b->depth,
+                  event->n_cached);
 }
 
+/* Queues all sequences: the prefix of each, then n_prompt random tokens. */
 static int submit_all(struct bench *b, int32_t *ids, int n_prompt, int n_answer)
 {
     struct mlxcel_params p;
@@ -47,28 +56,37 @@ static int submit_all(struct bench *b, int32_t *ids, int n_prompt, int n_answer)
     mlxcel_params_greedy(&p);
     p.max_tokens = n_answer;
     p.ignore_eos = true;
-    p.no_cache_prompt = true;
     for (int s = 0; s < b->batch; s++) {
+        if (b->depth)
+            memcpy(ids, b->prefix + (size_t)s * (size_t)b->depth, (size_t)b->depth * sizeof *ids);
         for (int i = 0; i < n_prompt; i++)
-            ids[i] = random_token(b);
-        if (mlxcel_submit(b->m, ids, (size_t)n_prompt, &p, on_event, b, &id, &fault))
+            ids[b->depth + i] = random_token(b);
+        if (mlxcel_submit(b->m, ids, (size_t)b->depth + (size_t)n_prompt, &p, on_event, b, &id, &fault))
             return api_fault(&fault, b->e);
     }
     return 0;
 }
 
-/* One run: tokens per second over the whole batch. */
-static int run_once(struct bench *b, int32_t *ids, int n_prompt, int n_answer, double *rate)
+/* Computes until all sequences are done. */
+static int run_all(struct bench *b)
 {
     struct mlxcel_error fault = {0};
     int                 active = 1;
-    double              began;
-    if (submit_all(b, ids, n_prompt, n_answer))
-        return b->e->code;
-    began = clock_now();
     while (active && !b->e->code)
         if (mlxcel_step(b->m, &active, &fault))
             return api_fault(&fault, b->e);
+    return b->e->code;
+}
+
+/* One run: tokens per second over the whole batch. */
+static int run_once(struct bench *b, int32_t *ids, int n_prompt, int n_answer, double *rate)
+{
+    double began;
+    if (submit_all(b, ids, n_prompt, n_answer))
+        return b->e->code;
+    began = clock_now();
+    if (run_all(b))
+        return b->e->code;
     *rate = (double)b->batch * (n_answer ? n_answer : n_prompt) / (clock_now() - began);
     return b->e->code;
 }
@@ -81,7 +99,7 @@ static int ascending(const void *a, const void *b)
 
 static int run_test(struct bench *b, int n_prompt, int n_answer, struct rates *r)
 {
-    int32_t *ids = malloc((size_t)n_prompt * sizeof *ids);
+    int32_t *ids = malloc(((size_t)b->depth + (size_t)n_prompt) * sizeof *ids);
     double  *rates = malloc((size_t)b->runs * sizeof *rates), warm_up;
     int      rc;
     if (!ids || !rates) {
@@ -103,20 +121,41 @@ out:
     return rc;
 }
 
+/* Draws the prefixes and brings them into the prefix cache. */
+static int prefix_fill(struct bench *b)
+{
+    size_t   n = (size_t)b->batch * (size_t)b->depth;
+    int32_t *ids = malloc((size_t)b->depth * sizeof *ids);
+    int      rc = 0;
+    b->prefix = malloc(n * sizeof *b->prefix);
+    if (!ids || !b->prefix)
+        rc = error_nomem(b->e, "the benchmark");
+    for (size_t i = 0; i < n && !rc; i++)
+        b->prefix[i] = random_token(b);
+    if (!rc)
+        rc = submit_all(b, ids, 0, 0);
+    if (!rc)
+        rc = run_all(b);
+    b->behind = true;
+    free(ids);
+    return rc;
+}
+
 static int report(const struct options *o, const struct bench *b, const struct rates *prefill,
                   const struct rates *decode)
 {
     const struct mlxcel_info *i = &b->info;
     if (o->json)
-        return output_json(json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:i, s:s, s:s, s:s, s:s}",
-                                     "prefill_tok_s", prefill->median, "prefill_tok_s_min", prefill->min,
-                                     "prefill_tok_s_max", prefill->max, "decode_tok_s", decode->median,
-                                     "decode_tok_s_min", decode->min, "decode_tok_s_max", decode->max, "load_s",
-                                     i->load_seconds, "peak_rss_bytes", (json_int_t)process_peak_rss(), "weights_bytes",
-                                     (json_int_t)i->weights_bytes, "threads", i->threads, "cpu_level", i->cpu_level,
-                                     "precision", i->precision, "model", i->name, "version", mlxcel_version()),
-                           b->e);
-    out_printf("%s, %d threads, %s, precision %s\n", i->name, i->threads, i->cpu_level, i->precision);
+        return output_json(
+            json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:i, s:i, s:s, s:s, s:s, s:s}", "prefill_tok_s",
+                      prefill->median, "prefill_tok_s_min", prefill->min, "prefill_tok_s_max", prefill->max,
+                      "decode_tok_s", decode->median, "decode_tok_s_min", decode->min, "decode_tok_s_max", decode->max,
+                      "load_s", i->load_seconds, "peak_rss_bytes", (json_int_t)process_peak_rss(), "weights_bytes",
+                      (json_int_t)i->weights_bytes, "depth", b->depth, "threads", i->threads, "cpu_level", i->cpu_level,
+                      "precision", i->precision, "model", i->name, "version", mlxcel_version()),
+            b->e);
+    out_printf("%s, %d threads, %s, precision %s", i->name, i->threads, i->cpu_level, i->precision);
+    out_printf(b->depth ? ", behind %d tokens\n" : "\n", b->depth);
     if (o->bench_prompt)
         out_printf("prompt %5lld x %d  %9.1f tok/s  (%.1f to %.1f)\n", (long long)o->bench_prompt, b->batch,
                    prefill->median, prefill->min, prefill->max);
@@ -126,32 +165,42 @@ static int report(const struct options *o, const struct bench *b, const struct r
     return 0;
 }
 
+static int run_tests(const struct options *o, struct bench *b)
+{
+    struct rates prefill = {0}, decode = {0};
+    int          rc = b->depth ? prefix_fill(b) : 0;
+    if (!rc && o->bench_prompt)
+        rc = run_test(b, (int)o->bench_prompt, 0, &prefill);
+    if (!rc && o->bench_decode)
+        rc = run_test(b, 1, (int)o->bench_decode, &decode);
+    return rc ? rc : report(o, b, &prefill, &decode);
+}
+
 int cmd_bench(const struct options *o, struct error *e)
 {
     struct mlxcel_options options;
-    struct rates          prefill = {0}, decode = {0};
-    struct bench          b = {.batch = (int)o->bench_batch, .runs = (int)o->bench_runs, .random = 1, .e = e};
-    int64_t               longest = MAX(o->bench_prompt, o->bench_decode) + 1, total;
-    int                   rc;
+    struct bench          b = {
+                 .batch = (int)o->bench_batch, .runs = (int)o->bench_runs, .depth = (int)o->bench_depth, .random = 1, .e = e};
+    int64_t longest = o->bench_depth + MAX(o->bench_prompt, o->bench_decode) + 1, total;
+    int     rc;
     total = (longest + PAGE - 1) / PAGE * PAGE * b.batch;
     if (total > INT32_MAX)
         return error_set(e, ERR_USAGE, NULL, "--batch %d times %lld tokens is beyond %d", b.batch, (long long)longest,
                          INT32_MAX);
+    if (b.depth && b.batch > BATCH_MAX_BEHIND)
+        return error_set(e, ERR_USAGE, NULL, "--depth works with a --batch of at most %d, not %d", BATCH_MAX_BEHIND,
+                         b.batch);
     api_options(o, &options);
     options.weights_only = true;
-    options.no_prefix_cache = true;
+    options.no_prefix_cache = !b.depth;
     options.parallel = b.batch;
     options.context = (int)total;
     rc = api_open(&b.m, o->model, &options, e);
     if (!rc) {
         mlxcel_get_info(b.m, &b.info);
-        if (o->bench_prompt)
-            rc = run_test(&b, (int)o->bench_prompt, 0, &prefill);
-        if (!rc && o->bench_decode)
-            rc = run_test(&b, 1, (int)o->bench_decode, &decode);
-        if (!rc)
-            rc = report(o, &b, &prefill, &decode);
+        rc = run_tests(o, &b);
     }
     mlxcel_close(b.m);
+    free(b.prefix);
     return rc;
 }

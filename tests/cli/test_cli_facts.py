@@ -53,11 +53,20 @@ def test_arch():
 def test_bench():
     v = json.loads(mlxcel_ok("bench", "-m", MODEL, "-p", 16, "-n", 4, "-b", 2, "-r", 2, "--threads", 1, "--json"))
     assert list(v) == ["prefill_tok_s", "prefill_tok_s_min", "prefill_tok_s_max", "decode_tok_s", "decode_tok_s_min",
-                       "decode_tok_s_max", "load_s", "peak_rss_bytes", "weights_bytes", "threads", "cpu_level", "precision",
-                       "model", "version"]
+                       "decode_tok_s_max", "load_s", "peak_rss_bytes", "weights_bytes", "depth", "threads", "cpu_level",
+                       "precision", "model", "version"]
     assert 0 < v["prefill_tok_s_min"] <= v["prefill_tok_s"] <= v["prefill_tok_s_max"]
     assert 0 < v["decode_tok_s_min"] <= v["decode_tok_s"] <= v["decode_tok_s_max"]
     assert v["threads"] == 1 and v["precision"] == "default" and v["model"] == MODEL.name
     text = mlxcel_ok("bench", "-m", MODEL, "-p", 0, "-n", 4, "-r", 1)
     assert "decode" in text and "prompt" not in text
     assert "-r takes" in usage("bench", "-m", MODEL, "-r", 0)
+
+
+def test_bench_behind_tokens():
+    """Depths within, at and beyond a cache page; the cache is full of earlier runs when the last begins."""
+    for depth in 1, 64, 130:
+        v = json.loads(mlxcel_ok("bench", "-m", MODEL, "-p", 3, "-n", 2, "-d", depth, "-b", 3, "-r", 4, "--json"))
+        assert v["depth"] == depth and v["prefill_tok_s"] > 0 and v["decode_tok_s"] > 0
+    assert "behind 130 tokens" in mlxcel_ok("bench", "-m", MODEL, "-p", 3, "-n", 2, "-d", 130, "-r", 1)
+    assert "--batch of at most 32" in usage("bench", "-m", MODEL, "-d", 1, "-b", 33)

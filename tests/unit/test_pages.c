@@ -120,6 +120,27 @@ static void test_many_entries(void **state)
     page_pool_free(p);
 }
 
+/* The page for the copy is taken from the entry used longest ago, never from the one that is hit. */
+static void test_hit_evicts(void **state)
+{
+    struct page_pool   *p = pool(3);
+    struct prefix_cache c;
+    struct page_table   t = {0};
+    int32_t             x[100] = {0}, y[1] = {1};
+    (void)state;
+    prefix_init(&c, p);
+    store(&c, p, x, 100);
+    store(&c, p, y, 1);
+    assert_int_equal(page_pool_available(p), 0);
+    assert_int_equal(prefix_lookup(&c, x, 99, &t), 99);
+    assert_int_equal(t.n, 2);
+    assert_int_equal(c.n, 1);
+    assert_int_equal(c.v[0].n, 100);
+    page_table_deinit(&t, p);
+    prefix_deinit(&c);
+    page_pool_free(p);
+}
+
 /* Without a page for the copy a hit still shares the whole pages. */
 static void test_hit_without_room(void **state)
 {
@@ -142,6 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_limit_and_reuse), cmocka_unit_test(test_grow_and_fork),    cmocka_unit_test(test_prefix),
         cmocka_unit_test(test_many_entries),    cmocka_unit_test(test_hit_without_room),
+        cmocka_unit_test(test_hit_evicts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
