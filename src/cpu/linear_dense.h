@@ -8,12 +8,16 @@
 #include "cpu/linear.h"
 #include "cpu/linear_vec.h"
 
-/* Rows of a register tile: their sums, the weights and an input fill the registers. */
+/* Rows of a register tile: their sums, the weights and an input fill the registers; DENSE_PART are enough to keep the
+ * multipliers busy. From PANEL_ROWS rows on, weights are widened once for all rows, not once for each register tile. */
 #if defined(VEC_AVX512)
-enum { DENSE_ROWS = 12 };
+enum { DENSE_ROWS = 12, DENSE_PART = 8, PANEL_ROWS = 2 * DENSE_ROWS };
 #else
-enum { DENSE_ROWS = 6 };
+enum { DENSE_ROWS = 6, DENSE_PART = 4, PANEL_ROWS = 2 * DENSE_ROWS };
 #endif
+
+/* mxfp8 with one row: tiles side by side whose sums and scales fit the registers. */
+enum { FP8_TILES = 2 };
 
 /* 16 elements of type d as float32. */
 VEC_INLINE vf widen(enum dtype d, const void *p)
@@ -35,6 +39,19 @@ VEC_INLINE vf block_scale(const unsigned char **w)
     vf scale = vf_mul(vf_load_e8m0(*w), vf_set1(256));
     *w += LINEAR_TILE;
     return scale;
+}
+
+/* n inputs of a tile of type d, whole blocks where it has scales, as float32. */
+VEC_INLINE void widen_inputs(const enum dtype d, const unsigned char *w, int64_t n, float *out)
+{
+    for (int64_t k = 0, end; k < n;) {
+        vf scale = vf_set1(1);
+        end = d == DTYPE_F8_E4M3 ? k + LINEAR_BLOCK : n;
+        if (d == DTYPE_F8_E4M3)
+            scale = block_scale(&w);
+        for (; k < end; k++, w += row16_size(d), out += LINEAR_TILE)
+            vf_store(out, d == DTYPE_F8_E4M3 ? vf_mul(scale, widen(d, w)) : widen(d, w));
+    }
 }
 
 VEC_INLINE void dense_rows(const int R, const enum dtype type, const unsigned char *w, int64_t n, const float *x,
@@ -63,12 +80,27 @@ VEC_INLINE void dense_rows(const int R, const enum dtype type, const unsigned ch
 VEC_INLINE void dense_type(const enum dtype type, const unsigned char *w, int64_t n, const float *x, int64_t x_stride,
                            int64_t n_row, struct chains *c)
 {
-    for (; n_row >= DENSE_ROWS; n_row -= DENSE_ROWS, x += DENSE_ROWS * x_stride, c += DENSE_ROWS)
+    for (; n_row >= DENSE_ROWS && n_row != 2 * DENSE_PART;
+         n_row -= DENSE_ROWS, x += DENSE_ROWS * x_stride, c += DENSE_ROWS)
         dense_rows(DENSE_ROWS, type, w, n, x, x_stride, c);
+    for (; n_row >= DENSE_PART; n_row -= DENSE_PART, x += DENSE_PART * x_stride, c += DENSE_PART)
+        dense_rows(DENSE_PART, type, w, n, x, x_stride, c);
     for (; n_row >= 2; n_row -= 2, x += 2 * x_stride, c += 2)
         dense_rows(2, type, w, n, x, x_stride, c);
     if (n_row)
         dense_rows(1, type, w, n, x, x_stride, c);
+}
+
+VEC_INLINE void dense_widened(const enum dtype type, const unsigned char *w, int64_t n, const float *x,
+                              int64_t x_stride, int64_t n_row, struct chains *c)
+{
+    _Alignas(64) float panel[LINEAR_PANEL_K * LINEAR_TILE];
+    if (type == DTYPE_F32 || n_row < PANEL_ROWS) {
+        dense_type(type, w, n, x, x_stride, n_row, c);
+        return;
+    }
+    widen_inputs(type, w, n, panel);
+    dense_type(DTYPE_F32, (const unsigned char *)panel, n, x, x_stride, n_row, c);
 }
 
 static void dense(const struct packed *p, const unsigned char *tile, int64_t k0, int64_t n, const float *x,
@@ -76,46 +108,72 @@ static void dense(const struct packed *p, const unsigned char *tile, int64_t k0,
 {
     const unsigned char *w = tile + (size_t)k0 * row16_size(p->dtype);
     if (p->dtype == DTYPE_F8_E4M3) /* k0 begins a block */
-        dense_type(DTYPE_F8_E4M3, w + k0 / LINEAR_BLOCK * LINEAR_TILE, n, x + k0, x_stride, n_row, c);
+        dense_widened(DTYPE_F8_E4M3, w + k0 / LINEAR_BLOCK * LINEAR_TILE, n, x + k0, x_stride, n_row, c);
     else if (p->dtype == DTYPE_F32)
-        dense_type(DTYPE_F32, w, n, x + k0, x_stride, n_row, c);
+        dense_widened(DTYPE_F32, w, n, x + k0, x_stride, n_row, c);
     else if (p->dtype == DTYPE_F16)
-        dense_type(DTYPE_F16, w, n, x + k0, x_stride, n_row, c);
+        dense_widened(DTYPE_F16, w, n, x + k0, x_stride, n_row, c);
     else
-        dense_type(DTYPE_BF16, w, n, x + k0, x_stride, n_row, c);
+        dense_widened(DTYPE_BF16, w, n, x + k0, x_stride, n_row, c);
 }
 
 /* T tiles side by side: independent chains, which hide the latency of the sums. */
 VEC_INLINE void dense_tiles(const int T, const enum dtype type, size_t tile_size, const unsigned char *w, int64_t n,
                             const float *x, struct chains *c)
 {
-    vf acc[LINEAR_GEMV_TILES], scale[LINEAR_GEMV_TILES];
+    vf acc[LINEAR_GEMV_TILES];
     VEC_UNROLL
     for (int t = 0; t < T; t++)
-        acc[t] = scale[t] = vf_set1(0);
-    for (int64_t k = 0, end; k < n;) {
-        end = type == DTYPE_F8_E4M3 ? k + LINEAR_BLOCK : n;
-        if (type == DTYPE_F8_E4M3) {
-            const unsigned char *at;
-            VEC_UNROLL
-            for (int t = 0; t < T; t++) {
-                at = w + (size_t)t * tile_size;
-                scale[t] = block_scale(&at);
-            }
-            w += LINEAR_TILE;
+        acc[t] = vf_set1(0);
+    for (int64_t k = 0; k < n; k++, w += row16_size(type)) {
+        vf xk = vf_set1(x[k]);
+        VEC_UNROLL
+        for (int t = 0; t < T; t++)
+            acc[t] = vf_fma(xk, widen(type, w + (size_t)t * tile_size), acc[t]);
+    }
+    VEC_UNROLL
+    for (int t = 0; t < T; t++)
+        vf_store(c[t].a, acc[t]);
+}
+
+/* The same for mxfp8, whose codes are widened two inputs at a time: here that is what takes time. */
+VEC_INLINE void fp8_tiles(const int T, size_t tile_size, const unsigned char *w, int64_t n, const float *x,
+                          struct chains *c)
+{
+    vf acc[FP8_TILES];
+    VEC_UNROLL
+    for (int t = 0; t < T; t++)
+        acc[t] = vf_set1(0);
+    for (int64_t k = 0; k < n; w += LINEAR_FP8_BLOCK) {
+        const unsigned char *at[FP8_TILES];
+        vf                   scale[FP8_TILES];
+        VEC_UNROLL
+        for (int t = 0; t < T; t++) {
+            at[t] = w + (size_t)t * tile_size;
+            scale[t] = block_scale(&at[t]);
         }
-        for (; k < end; k++, w += row16_size(type)) {
-            vf xk = vf_set1(x[k]);
+        for (int i = 0; i < LINEAR_BLOCK * LINEAR_TILE; i += 2 * LINEAR_TILE, k += 2) {
+            const vf x0 = vf_set1(x[k]), x1 = vf_set1(x[k + 1]);
             VEC_UNROLL
             for (int t = 0; t < T; t++) {
-                vf v = widen(type, w + (size_t)t * tile_size);
-                acc[t] = vf_fma(xk, type == DTYPE_F8_E4M3 ? vf_mul(scale[t], v) : v, acc[t]);
+                vf v[2];
+                vf_load2_e4m3_256th(at[t] + i, v);
+                acc[t] = vf_fma(x0, vf_mul(scale[t], v[0]), acc[t]);
+                acc[t] = vf_fma(x1, vf_mul(scale[t], v[1]), acc[t]);
             }
         }
     }
     VEC_UNROLL
     for (int t = 0; t < T; t++)
         vf_store(c[t].a, acc[t]);
+}
+
+static void fp8_gemv(const struct packed *p, const unsigned char *tile, int n_tile, const float *x, struct chains *c)
+{
+    for (; n_tile >= FP8_TILES; n_tile -= FP8_TILES, tile += FP8_TILES * p->tile_size, c += FP8_TILES)
+        fp8_tiles(FP8_TILES, p->tile_size, tile, p->n_in, x, c);
+    for (; n_tile > 0; n_tile--, tile += p->tile_size, c++)
+        fp8_tiles(1, p->tile_size, tile, p->n_in, x, c);
 }
 
 VEC_INLINE void dense_gemv_type(const enum dtype type, const struct packed *p, const unsigned char *tile, int n_tile,
@@ -132,7 +190,7 @@ VEC_INLINE void dense_gemv_type(const enum dtype type, const struct packed *p, c
 static void dense_gemv(const struct packed *p, const unsigned char *tile, int n_tile, const float *x, struct chains *c)
 {
     if (p->dtype == DTYPE_F8_E4M3)
-        dense_gemv_type(DTYPE_F8_E4M3, p, tile, n_tile, x, c);
+        fp8_gemv(p, tile, n_tile, x, c);
     else if (p->dtype == DTYPE_F32)
         dense_gemv_type(DTYPE_F32, p, tile, n_tile, x, c);
     else if (p->dtype == DTYPE_F16)

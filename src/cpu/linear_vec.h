@@ -204,6 +204,15 @@ VEC_INLINE vf vf_load_e4m3_256th(const void *p)
     const __m256i h = e4m3_as_f16(p);
     return (vf){_mm256_cvtph_ps(_mm256_castsi256_si128(h)), _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1))};
 }
+/* Two such vectors of neighbouring codes: unpacked behind zeros the codes are moved up without a shift. */
+VEC_INLINE void vf_load2_e4m3_256th(const void *p, vf v[2])
+{
+    const __m256i c = _mm256_loadu_si256(p), zero = _mm256_setzero_si256(), mask = _mm256_set1_epi16((short)0xbf80);
+    const __m256i lo = _mm256_and_si256(_mm256_srai_epi16(_mm256_unpacklo_epi8(zero, c), 1), mask);
+    const __m256i hi = _mm256_and_si256(_mm256_srai_epi16(_mm256_unpackhi_epi8(zero, c), 1), mask);
+    v[0] = (vf){_mm256_cvtph_ps(_mm256_castsi256_si128(lo)), _mm256_cvtph_ps(_mm256_castsi256_si128(hi))};
+    v[1] = (vf){_mm256_cvtph_ps(_mm256_extracti128_si256(lo, 1)), _mm256_cvtph_ps(_mm256_extracti128_si256(hi, 1))};
+}
 VEC_INLINE vi vi_pairs(vi w, vi x)
 {
     return (vi){_mm256_maddubs_epi16(w.a, x.a), _mm256_maddubs_epi16(w.b, x.b)};
@@ -233,4 +242,14 @@ VEC_INLINE vi vi_dot_bytes(vi acc, vi w, vi x)
 
 #endif
 #endif
+
+#if !defined(VEC_AVX2)
+/* Two vectors of neighbouring codes. */
+VEC_INLINE void vf_load2_e4m3_256th(const void *p, vf v[2])
+{
+    v[0] = vf_load_e4m3_256th(p);
+    v[1] = vf_load_e4m3_256th((const char *)p + 16);
+}
+#endif
+
 #endif
