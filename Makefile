@@ -55,18 +55,18 @@ ARCH := $(shell uname -m)
 ISA_avx2       := -mavx2 -mfma -mf16c -mbmi2
 ISA_avx512     := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512cd -mprefer-vector-width=512
 ISA_avx512vnni := $(ISA_avx512) -mavx512vnni
+ISA_avx512bf16 := $(ISA_avx512) -mavx512bf16
 ISA_neon       := -march=armv8-a
 ISA_neondot    := -march=armv8.2-a+dotprod
 ifeq ($(SIMDE),1)
 CPPFLAGS += -DMLXCEL_SIMDE
 CFLAGS   += -Wno-psabi
-ISA_avx512     := $(ISA_avx2)
-ISA_avx512vnni := $(ISA_avx2)
+EMULATE  := avx512%
 endif
-isa = $(ISA_$(lastword $(subst _, ,$(basename $(notdir $(1))))))
+isa = $(ISA_$(patsubst $(EMULATE),avx2,$(lastword $(subst _, ,$(basename $(notdir $(1)))))))
 
 # --- sources --------------------------------------------------------------------------------------------------------
-LEVELS_x86_64  := %_avx2.c %_avx512.c %_avx512vnni.c
+LEVELS_x86_64  := %_avx2.c %_avx512.c %_avx512vnni.c %_avx512bf16.c
 LEVELS_aarch64 := %_neon.c %_neondot.c
 OTHER_LEVELS   := $(filter-out $(LEVELS_$(ARCH)),$(LEVELS_x86_64) $(LEVELS_aarch64))
 LIB_SRC := $(filter-out src/cli/% src/cuda/% $(OTHER_LEVELS),$(wildcard src/*/*.c))

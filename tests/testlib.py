@@ -57,6 +57,7 @@ def cpu_levels():
         ("avx2", {"avx2", "fma", "f16c", "bmi2"}),
         ("avx512", {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"}),
         ("avx512vnni", {"avx512_vnni"}),
+        ("avx512bf16", {"avx512_bf16"}),
     ]
     arm = [("neon", {"asimd"}), ("neondot", {"asimddp"})]
     for needs in x86, arm:

@@ -46,6 +46,7 @@ int cpu_backend_new(struct backend **out, const struct cpu_options *o, struct er
         return rc;
     }
     c->linear = linear_fns_for(c->level);
+    c->bf16 = bf16_fns_for(c->level, c->precision);
     c->attn = attn_fns_for(c->level);
     c->rows = row_fns_for(c->level);
     linear_install(c);

@@ -7,7 +7,7 @@
 
 /* A level is a set of features. Those of an architecture are ordered, and each contains the one before and scalar,
  * which runs everywhere. See level.c. */
-enum cpu_level { CPU_SCALAR, CPU_AVX2, CPU_AVX512, CPU_AVX512VNNI, CPU_NEON, CPU_NEONDOT, CPU_LEVELS };
+enum cpu_level { CPU_SCALAR, CPU_AVX2, CPU_AVX512, CPU_AVX512VNNI, CPU_AVX512BF16, CPU_NEON, CPU_NEONDOT, CPU_LEVELS };
 
 #define CPU_LEVEL_LIST_SIZE 128
 

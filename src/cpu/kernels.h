@@ -11,6 +11,7 @@
 #include "cpu/cpu.h"
 
 struct linear_fns; /* linear.h */
+struct bf16_fns;   /* linear.h: products of bfloat16 pairs */
 struct attn_fns;   /* attn.h */
 struct row_fns;    /* rows.h: norm, silu_mul, add, rope, conversions */
 
@@ -20,6 +21,7 @@ struct cpu {
     enum cpu_level           level;
     enum precision           precision;
     const struct linear_fns *linear;
+    const struct bf16_fns   *bf16; /* NULL where the level has none or the precision wants float32 */
     const struct attn_fns   *attn;
     const struct row_fns    *rows;
     struct run_limits        lim;
@@ -29,6 +31,7 @@ struct cpu {
 
 /* Each family: its table for a level, and its operations and scratch. */
 const struct linear_fns *linear_fns_for(enum cpu_level level);
+const struct bf16_fns   *bf16_fns_for(enum cpu_level level, enum precision p);
 const struct attn_fns   *attn_fns_for(enum cpu_level level);
 const struct row_fns    *row_fns_for(enum cpu_level level);
 

@@ -5,6 +5,9 @@
  *   avx2        AVX2, FMA, F16C, BMI2 (Haswell, Zen and later)
  *   avx512      and AVX-512 F, BW, DQ, VL, CD (Skylake-X, Zen 4 and later)
  *   avx512vnni  and VNNI (Cascade Lake, Zen 4 and later)
+ *   avx512bf16  and BF16 (Cooper Lake, Sapphire Rapids, Zen 4 and later)
+ *
+ * AVX512-FP16 makes no level: it sums in float16, which is too inexact (docs/decisions/0008-bf16-products.md).
  *
  * On aarch64:
  *
@@ -23,7 +26,8 @@
 #include "base/num.h"
 #include "cpu/cpu.h"
 
-static const char *const names[CPU_LEVELS] = {"scalar", "avx2", "avx512", "avx512vnni", "neon", "neondot"};
+static const char *const names[CPU_LEVELS] = {"scalar",     "avx2", "avx512", "avx512vnni",
+                                              "avx512bf16", "neon", "neondot"};
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -37,7 +41,7 @@ static int has_f16c(void)
 enum cpu_level cpu_level_detect(void)
 {
 #ifdef MLXCEL_SIMDE
-    return CPU_AVX512VNNI; /* 512-bit operations are emulated (x86.h) */
+    return CPU_AVX512BF16; /* 512-bit operations are emulated (x86.h) */
 #endif
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2") ||
@@ -47,7 +51,9 @@ enum cpu_level cpu_level_detect(void)
         !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl") ||
         !__builtin_cpu_supports("avx512cd"))
         return CPU_AVX2;
-    return __builtin_cpu_supports("avx512vnni") ? CPU_AVX512VNNI : CPU_AVX512;
+    if (!__builtin_cpu_supports("avx512vnni"))
+        return CPU_AVX512;
+    return __builtin_cpu_supports("avx512bf16") ? CPU_AVX512BF16 : CPU_AVX512VNNI;
 }
 #elif defined(__aarch64__)
 #include <sys/auxv.h>

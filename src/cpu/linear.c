@@ -3,9 +3,9 @@
  * One operation is one run of the pool. Its work is a list of items, one per tile of 16 outputs and chunk of rows,
  * split evenly over the threads:
  *
- *   one row (decode)   every thread quantizes the row for itself, which is cheaper than waiting for another to do it,
+ *   one row (decode)   every thread quantizes or rounds the row for itself, which is cheaper than waiting for another to do it,
  *                      and streams its tiles from memory once
- *   many rows          the threads quantize shares of the rows, meet, and take items; an item unpacks its tile a panel
+ *   many rows          the threads convert shares of the rows, meet, and take items; an item unpacks its tile a panel
  *                      of inputs at a time and uses it for all rows of the chunk, whose quantized form stays in the L2
  *                      cache
  *
@@ -44,20 +44,32 @@ const struct linear_fns *linear_fns_for(enum cpu_level level)
     return &linear_scalar;
 }
 
+const struct bf16_fns *bf16_fns_for(enum cpu_level level, enum precision p)
+{
+#if defined(__x86_64__)
+    if (level >= CPU_AVX512BF16 && p == PRECISION_DEFAULT)
+        return &linear_bf16;
+#endif
+    (void)level;
+    (void)p;
+    return NULL;
+}
+
 /* --- scratch --------------------------------------------------------------------------------------------------------
  */
 
 struct scratch { /* of one thread */
     struct panel  panel;
-    struct chains chains[LINEAR_ROWS];
+    struct chains chains[LINEAR_ROWS * LINEAR_GEMV_TILES]; /* [rows][tiles side by side] */
 };
 
-/* The quantized form of rows of n_in inputs, behind the threads' scratch. */
+/* Rows of n_in inputs as kernels take them, behind the threads' scratch. */
 static struct acts acts_of(const struct cpu *c, int64_t n_in)
 {
     struct acts a = {.n_in = n_in, .terms = c->precision == PRECISION_HIGH ? 2 : 1};
     a.blocks = linear_blocks(n_in) * a.terms;
-    a.stride = ((size_t)a.blocks * (LINEAR_BLOCK + 16) + 63) & ~(size_t)63;
+    a.stride = (size_t)a.blocks * (LINEAR_BLOCK + 16) + (c->bf16 ? (size_t)(n_in + n_in % 2) * sizeof(uint16_t) : 0);
+    a.stride = (a.stride + 63) & ~(size_t)63;
     a.base = (unsigned char *)((struct scratch *)c->linear_scratch + pool_size(c->pool));
     return a;
 }
@@ -86,6 +98,7 @@ struct job {
     struct tensor               x;
     struct acts                 acts;
     bool                        quantize; /* some weight wants quantized rows */
+    bool                        round;    /* some weight wants rows of bfloat16 */
     bool                        silu;     /* w[0], w[1]: gate, up of equal shape; y[0] = silu(y[0]) * y[1] */
     int64_t                     tiles;    /* of all products (of one when silu) */
     int64_t                     chunk;    /* rows of an item */
@@ -118,7 +131,12 @@ static void finish(const struct weight *w, int64_t tile, const struct chains *c,
         memcpy(y + o0, part, (size_t)n * sizeof *part);
 }
 
-/* n_tile > 1 only for dense weights. */
+static struct chains *zeroed(struct chains *c, int64_t n)
+{
+    return memset(c, 0, (size_t)n * sizeof *c);
+}
+
+/* n_tile: as side_by_side says. */
 static void one_row(const struct job *j, int k, int64_t tile, int n_tile, int member, struct chains *c)
 {
     const struct packed     *p = packed_of(j->w[k]);
@@ -126,34 +144,45 @@ static void one_row(const struct job *j, int k, int64_t tile, int n_tile, int me
     const unsigned char     *data = packed_tile(p, tile);
     if (p->form == LINEAR_DENSE)
         f->dense_gemv(p, data, n_tile, tensor_row(j->x, 0), c);
+    else if (p->form == LINEAR_BF16)
+        j->cpu->bf16->product(p, data, n_tile, 0, linear_pairs(p->n_in), &j->acts, member, 1, zeroed(c, n_tile));
     else
         f->gemv(p, data, &j->acts, member, c);
     for (int t = 0; t < n_tile; t++)
         finish(j->w[k], tile + t, c + t, tensor_row(j->y[k], 0));
 }
 
-static void many_rows(const struct job *j, int k, int64_t tile, int64_t row, int64_t n, struct scratch *s)
+/* All inputs of n_tile tiles for rows row .. row + n - 1, a panel of inputs at a time. */
+static void many_chains(const struct job *j, const struct packed *p, const unsigned char *data, int n_tile, int64_t row,
+                        int64_t n, struct scratch *s)
 {
-    const struct packed     *p = packed_of(j->w[k]);
     const struct linear_fns *f = j->cpu->linear;
-    const unsigned char     *data = packed_tile(p, tile);
-    bool                     dense = p->form == LINEAR_DENSE;
-    int64_t                  units = dense ? p->n_in : linear_blocks(p->n_in);
-    int64_t                  panel = dense ? LINEAR_PANEL_K : LINEAR_PANEL;
-    memset(s->chains, 0, (size_t)n * sizeof s->chains[0]);
+    bool                     dense = p->form == LINEAR_DENSE, pairs = p->form == LINEAR_BF16;
+    int64_t                  units = dense ? p->n_in : pairs ? linear_pairs(p->n_in) : linear_blocks(p->n_in);
+    int64_t                  panel = dense ? LINEAR_PANEL_K : pairs ? LINEAR_PANEL_PAIRS : LINEAR_PANEL;
+    zeroed(s->chains, n * n_tile);
     for (int64_t u = 0; u < units; u += panel) {
         int64_t m = MIN(units - u, panel);
         if (dense) {
             f->dense(p, data, u, m, tensor_row(j->x, row), j->x.stride, n, s->chains);
+        } else if (pairs) {
+            j->cpu->bf16->product(p, data, n_tile, u, m, &j->acts, row, n, s->chains);
         } else {
             f->unpack(p, data, u, m, &s->panel);
             f->gemm(p, &s->panel, u, m, &j->acts, row, n, s->chains);
         }
     }
+}
+
+static void many_rows(const struct job *j, int k, int64_t tile, int n_tile, int64_t row, int64_t n, struct scratch *s)
+{
+    const struct packed *p = packed_of(j->w[k]);
+    many_chains(j, p, packed_tile(p, tile), n_tile, row, n, s);
     for (int64_t r = 0; r < n; r++) {
         if (r + ROWS_AHEAD < n)
             __builtin_prefetch(tensor_row(j->y[k], row + r + ROWS_AHEAD) + tile * LINEAR_TILE, 1);
-        finish(j->w[k], tile, &s->chains[r], tensor_row(j->y[k], row + r));
+        for (int t = 0; t < n_tile; t++)
+            finish(j->w[k], tile + t, &s->chains[r * n_tile + t], tensor_row(j->y[k], row + r));
     }
 }
 
@@ -166,6 +195,12 @@ static void silu_tiles(const struct job *j, int64_t tile, int n_tile, int64_t ro
     }
 }
 
+/* How many tiles of a form are computed together, where there are so many. */
+static int side_by_side(const struct job *j, const struct packed *p)
+{
+    return p->form == LINEAR_BF16 || (p->form == LINEAR_DENSE && j->x.n_row == 1) ? LINEAR_GEMV_TILES : 1;
+}
+
 /* Item `item` and at most `max` - 1 that follow it; returns how many were done. */
 static int do_item(const struct job *j, int64_t item, int64_t max, int member)
 {
@@ -175,29 +210,38 @@ static int do_item(const struct job *j, int64_t item, int64_t max, int member)
     while (tile >= packed_of(j->w[k])->n_tile)
         tile -= packed_of(j->w[k++])->n_tile;
     int last = j->silu ? 1 : k; /* gate and up may be stored in different forms */
-    if (j->x.n_row == 1 && packed_of(j->w[k])->form == LINEAR_DENSE && packed_of(j->w[last])->form == LINEAR_DENSE)
-        n_tile = (int)MIN(MIN(max, packed_of(j->w[k])->n_tile - tile), LINEAR_GEMV_TILES);
+    if (MIN(max, packed_of(j->w[k])->n_tile - tile) >= LINEAR_GEMV_TILES)
+        n_tile = MIN(side_by_side(j, packed_of(j->w[k])), side_by_side(j, packed_of(j->w[last])));
     for (; k <= last; k++) {
         if (j->x.n_row == 1)
             one_row(j, k, tile, n_tile, member, s->chains);
         else
-            many_rows(j, k, tile, row, n, s);
+            many_rows(j, k, tile, n_tile, row, n, s);
     }
     if (j->silu)
         silu_tiles(j, tile, n_tile, row, n);
     return n_tile;
 }
 
+/* Row `row` of x, as record `at`, in the forms that the weights want. */
+static void convert_row(const struct job *j, int64_t row, int64_t at)
+{
+    if (j->quantize)
+        j->cpu->linear->quantize(&j->acts, at, tensor_row(j->x, row));
+    if (j->round)
+        j->cpu->bf16->round(&j->acts, at, tensor_row(j->x, row));
+}
+
 static void job_part(void *arg, int i, int n)
 {
     const struct job *j = arg;
     long              lo, hi;
-    if (j->quantize && j->x.n_row == 1)
-        j->cpu->linear->quantize(&j->acts, i, tensor_row(j->x, 0));
-    if (j->quantize && j->x.n_row > 1) {
+    if (j->x.n_row == 1) {
+        convert_row(j, 0, i);
+    } else if (j->quantize || j->round) {
         pool_share((long)j->x.n_row, 1, i, n, &lo, &hi);
         for (long r = lo; r < hi; r++)
-            j->cpu->linear->quantize(&j->acts, r, tensor_row(j->x, r));
+            convert_row(j, r, r);
         pool_barrier(j->cpu->pool);
     }
     for (int32_t item, end; pool_take(j->cpu->pool, i, LINEAR_GEMV_TILES, &item, &end);)
@@ -211,9 +255,10 @@ static void job_run(struct job *j)
     if (j->x.n_row == 0)
         return;
     for (int k = 0; k < j->n; k++) {
-        bool dense = packed_of(j->w[k])->form == LINEAR_DENSE;
-        j->quantize |= !dense;
-        bytes = MAX(bytes, dense ? n_in * (int64_t)sizeof(float) : n_in);
+        enum linear_form form = packed_of(j->w[k])->form;
+        j->quantize |= form == LINEAR_AFFINE || form == LINEAR_E2M1;
+        j->round |= form == LINEAR_BF16;
+        bytes = MAX(bytes, n_in * (form == LINEAR_DENSE ? 4 : form == LINEAR_BF16 ? 2 : 1));
         if (k == 0 || !j->silu)
             j->tiles += packed_of(j->w[k])->n_tile;
     }

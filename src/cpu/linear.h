@@ -6,6 +6,9 @@
  *
  *   dense      tile: [n_in][16] elements in their stored type (F32 when dequantized for exact mode)
  *
+ *   bf16       tile: [pairs of inputs][16][2] bfloat16, an odd last input paired with zero: 64 bytes hold a pair of each
+ *              output, as an instruction that adds two products takes them
+ *
  *   mxfp8      dense too, the elements E4M3 bytes: tile: blocks of scales [16] (E8M0) | codes [32][16]
  *
  *   affine     tile: groups, one after the other; a group of g inputs is
@@ -24,7 +27,7 @@
  *
  * Quantized activations. Each block of 32 inputs of a row becomes int8 q with x ~ sx * q; in high precision a second
  * block follows that quantizes what the first left (terms = 2). Per block also d = sx * (float)sum(q), for the affine
- * bias, and the sums of both halves of q.
+ * bias, and the sums of both halves of q. For bf16 products a row is rounded to bfloat16, padded to pairs.
  */
 #ifndef MLXCEL_CPU_LINEAR_H
 #define MLXCEL_CPU_LINEAR_H
@@ -40,12 +43,14 @@
 #define LINEAR_BLOCK_BYTES 512 /* codes of a block as bytes */
 #define LINEAR_E2M1_ZERO 12    /* an E2M1 code of value 0, unpacked */
 #define LINEAR_FP8_BLOCK 528   /* bytes of a block of mxfp8: 16 scales, 512 codes */
+#define LINEAR_PAIR_BYTES 64   /* a pair of bfloat16 for each of 16 outputs */
 #define LINEAR_PANEL 32        /* blocks unpacked together, a multiple of the blocks in a group */
-#define LINEAR_PANEL_K 512     /* inputs of a dense tile that are used for all rows together */
+#define LINEAR_PANEL_K 256     /* inputs of a dense tile that are used for all rows together: 16 KB as float32 */
+#define LINEAR_PANEL_PAIRS 128 /* pairs of inputs of bf16 tiles that are used for all rows together: 32 KB of 4 tiles */
 #define LINEAR_ROWS 128        /* most rows that share an unpacked tile */
-#define LINEAR_GEMV_TILES 4    /* most tiles that a dense product of one row computes side by side */
+#define LINEAR_GEMV_TILES 4    /* most tiles that are computed side by side: dense for one row, bf16 always */
 
-enum linear_form { LINEAR_DENSE, LINEAR_AFFINE, LINEAR_E2M1 };
+enum linear_form { LINEAR_DENSE, LINEAR_AFFINE, LINEAR_E2M1, LINEAR_BF16 };
 
 struct packed { /* weight.packed of a matrix; that of a vector (norm) is its float32 elements */
     enum linear_form form;
@@ -69,6 +74,11 @@ static inline int64_t linear_blocks(int64_t n_in)
     return n_in / LINEAR_BLOCK + (n_in % LINEAR_BLOCK != 0);
 }
 
+static inline int64_t linear_pairs(int64_t n_in)
+{
+    return n_in / 2 + n_in % 2;
+}
+
 /* Bits of the low plane; the other plane has the rest, perhaps none. */
 static inline int linear_low_bits(int bits)
 {
@@ -80,7 +90,8 @@ static inline int linear_low_bits(int bits)
 #define LINEAR_TERM2 (1.0f / 254.0f)
 #define LINEAR_TERM2_INV 254.0f
 
-/* Quantized rows: row r stands at base + r * stride as q[blocks * 32], sx[blocks], d[blocks], sum[blocks][2]. */
+/* Rows as kernels take them: row r stands at base + r * stride as q[blocks * 32], sx[blocks], d[blocks],
+ * sum[blocks][2], and its values as bfloat16 where the level multiplies such. */
 struct acts {
     unsigned char *base;
     size_t         stride;
@@ -107,6 +118,11 @@ static inline float *acts_d(const struct acts *a, int64_t row)
 static inline int32_t *acts_sum(const struct acts *a, int64_t row) /* [blocks][2] */
 {
     return (int32_t *)(void *)(acts_d(a, row) + a->blocks);
+}
+
+static inline uint16_t *acts_bf16(const struct acts *a, int64_t row) /* [n_in], and a zero when that is odd */
+{
+    return (uint16_t *)(void *)(acts_sum(a, row) + 2 * a->blocks);
 }
 
 /* Block b of a row of x as 32 values: where the row ends in half a block, by a copy in `part`. */
@@ -151,6 +167,15 @@ struct linear_fns {
     void (*dense_gemv)(const struct packed *p, const unsigned char *tile, int n_tile, const float *x, struct chains *c);
 };
 
+/* The kernels of bf16 tiles. */
+struct bf16_fns {
+    /* Rounds x[n_in] to nearest, ties to even, as row `row` of a; NaN stays NaN. */
+    void (*round)(const struct acts *a, int64_t row, const float *x);
+    /* Pairs [k0, k0 + n) of n_tile neighbouring tiles, 1 or LINEAR_GEMV_TILES; c[n_row][n_tile]. */
+    void (*product)(const struct packed *p, const unsigned char *tile, int n_tile, int64_t k0, int64_t n,
+                    const struct acts *a, int64_t row, int64_t n_row, struct chains *c);
+};
+
 /* linear_pack.c */
 int    linear_prepare(struct backend *b, struct weight *w, unsigned uses, struct error *e);
 void   linear_release(struct backend *b, struct weight *w);
@@ -162,5 +187,6 @@ void linear_quantize_neon(const struct acts *a, int64_t row, const float *x);
 
 extern const struct linear_fns linear_scalar, linear_avx2, linear_avx512, linear_avx512vnni, linear_neon,
     linear_neondot;
+extern const struct bf16_fns linear_bf16; /* AVX-512 BF16 */
 
 #endif

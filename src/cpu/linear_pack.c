@@ -1,11 +1,12 @@
 /* Packing: from a checkpoint's planes to the tiles of linear.h, once at load, rows of tiles in parallel.
  *
- * The form of a parameter is fixed here, by its planes and the precision alone:
+ * The form of a parameter is fixed here, by its planes, the precision and the level:
  *
  *   exact precision, quantized   dense float32, dequantized
  *   affine                       affine, in bit planes
  *   mxfp4, nvfp4                 e2m1
  *   mxfp8                        dense, E4M3 with a scale for each block
+ *   bfloat16, fp8                bf16 where the level multiplies such and the precision is the default one
  *   dense                        dense in its stored type (fp8: bfloat16)
  *   vector (norms)               float32
  *
@@ -33,15 +34,18 @@ static void plan_codes(struct packed *p, const struct quant *q)
 }
 
 /* Fills in everything but the data. False when the size overflows. */
-static bool plan(struct packed *p, const struct weight *w, enum precision precision, size_t *size)
+static bool plan(struct packed *p, const struct weight *w, const struct cpu *c, size_t *size)
 {
     bool quantized = w->quant.mode != QUANT_NONE && w->quant.mode != QUANT_FP8;
     *p = (struct packed){
         .n_out = w->n_out, .n_in = w->n_in, .n_tile = w->n_out / LINEAR_TILE + (w->n_out % LINEAR_TILE != 0)};
-    if (!quantized || precision == PRECISION_EXACT) {
+    if (!quantized || c->precision == PRECISION_EXACT) {
         p->form = LINEAR_DENSE;
         p->dtype = quantized ? DTYPE_F32 : w->quant.mode == QUANT_FP8 ? DTYPE_BF16 : w->dtype;
-        if (!num_mul((size_t)w->n_in, LINEAR_TILE * dtype_size(p->dtype), &p->tile_size))
+        if (p->dtype == DTYPE_BF16 && c->bf16)
+            p->form = LINEAR_BF16;
+        if (!num_mul((size_t)(p->form == LINEAR_BF16 ? 2 * linear_pairs(w->n_in) : w->n_in),
+                     LINEAR_TILE * dtype_size(p->dtype), &p->tile_size))
             return false;
     } else if (w->quant.mode == QUANT_MXFP8) {
         p->form = LINEAR_DENSE;
@@ -126,9 +130,10 @@ struct pack {
 
 static void place_dense(const struct packed *p, unsigned char *tile, int o, const void *row)
 {
-    size_t size = dtype_size(p->dtype);
-    for (int64_t i = 0; i < p->n_in; i++)
-        memcpy(tile + ((size_t)i * LINEAR_TILE + (size_t)o) * size, (const char *)row + (size_t)i * size, size);
+    size_t size = dtype_size(p->dtype), pair = p->form == LINEAR_BF16 ? 2 : 1; /* inputs that stand together */
+    for (size_t i = 0; i < (size_t)p->n_in; i++)
+        memcpy(tile + ((i / pair * LINEAR_TILE + (size_t)o) * pair + i % pair) * size, (const char *)row + i * size,
+               size);
 }
 
 /* Output row `row` into lane o of its tile. buf holds one row of codes or of float32. */
@@ -140,7 +145,7 @@ static void pack_row(const struct pack *k, unsigned char *tile, int o, int64_t r
         place_dense(k->p, tile, o, row_of(w->data, (size_t)w->n_in * dtype_size(w->dtype), row));
         return;
     }
-    if (k->p->form == LINEAR_DENSE && k->p->dtype != DTYPE_F8_E4M3) {
+    if (k->p->form == LINEAR_BF16 || (k->p->form == LINEAR_DENSE && k->p->dtype != DTYPE_F8_E4M3)) {
         weight_row(w, row, buf);
         if (k->p->dtype == DTYPE_BF16)
             quant_narrow(DTYPE_BF16, buf, w->n_in, buf);
@@ -209,7 +214,7 @@ static int prepare_matrix(struct cpu *c, struct weight *w, struct error *e)
     struct packed head;
     size_t        size, scratch;
     struct pack   k = {.w = w};
-    if (!plan(&head, w, c->precision, &size) || !num_mul((size_t)w->n_in, sizeof(float), &k.row_scratch) ||
+    if (!plan(&head, w, c, &size) || !num_mul((size_t)w->n_in, sizeof(float), &k.row_scratch) ||
         !num_align(k.row_scratch, 64, &k.row_scratch) || !num_mul(k.row_scratch, (size_t)pool_size(c->pool), &scratch))
         return too_large(w, e);
     k.p = huge_alloc(&c->weights, size);
@@ -247,6 +252,6 @@ size_t linear_packed_size(const struct backend *b, const struct weight *w, unsig
     if (uses & WEIGHT_VECTOR)
         ok = vector_size(w, &size);
     else if (uses & WEIGHT_LINEAR)
-        ok = plan(&p, w, ((const struct cpu *)b)->precision, &size);
+        ok = plan(&p, w, (const struct cpu *)b, &size);
     return ok ? size : SIZE_MAX;
 }

@@ -107,5 +107,36 @@ static inline void x86_mask_storeu_ps(void *p, __mmask16 m, __m512 a)
             memcpy((char *)p + 4 * i, &v[i], 4);
 }
 
+/* vdpbf16ps as Intel's manual defines it: see linear_avx512bf16.c. */
+static inline __m256 x86_flush(__m256 v)
+{
+    const __m256 exponent = _mm256_castsi256_ps(_mm256_set1_epi32(0x7f800000));
+    const __m256 normal = _mm256_cmp_ps(_mm256_and_ps(v, exponent), _mm256_setzero_ps(), _CMP_NEQ_UQ);
+    return _mm256_and_ps(v, _mm256_or_ps(normal, _mm256_set1_ps(-0.0f)));
+}
+
+static inline __m256 x86_dpbf16_ps8(__m256 acc, __m256i a, __m256i b)
+{
+    const __m256i high = _mm256_set1_epi32((int)0xffff0000);
+    const __m256  a1 = x86_flush(_mm256_castsi256_ps(_mm256_and_si256(a, high)));
+    const __m256  b1 = x86_flush(_mm256_castsi256_ps(_mm256_and_si256(b, high)));
+    const __m256  a0 = x86_flush(_mm256_castsi256_ps(_mm256_slli_epi32(a, 16)));
+    const __m256  b0 = x86_flush(_mm256_castsi256_ps(_mm256_slli_epi32(b, 16)));
+    acc = x86_flush(_mm256_fmadd_ps(a1, b1, x86_flush(acc)));
+    return x86_flush(_mm256_fmadd_ps(a0, b0, acc));
+}
+
+static inline __m512 x86_dpbf16_ps(__m512 acc, __m512i a, __m512i b)
+{
+    float   f[16];
+    __m256i v[4];
+    _mm512_storeu_ps(f, acc);
+    _mm512_storeu_si512(v, a);
+    _mm512_storeu_si512(v + 2, b);
+    for (int i = 0; i < 2; i++)
+        _mm256_storeu_ps(f + 8 * i, x86_dpbf16_ps8(_mm256_loadu_ps(f + 8 * i), v[i], v[2 + i]));
+    return _mm512_loadu_ps(f);
+}
+
 #endif
 #endif

@@ -267,6 +267,29 @@ static void test_shared_prefix(void **state)
     shared_prefix(models[4], PRECISION_DEFAULT, 192);
 }
 
+/* Weights of bfloat16 in the default precision: where the level multiplies bfloat16 pairs, these are its products. The
+ * other levels compute them in float32 and agree. */
+static void test_bfloat16(void **state)
+{
+    enum { N = 50 };
+    const char *model = "tests/data/arch/qwen3-untied-bf16";
+    struct lane want, other;
+    struct rig  r;
+    (void)state;
+    each_chunk_and_thread(model, PRECISION_DEFAULT);
+    reference(&want, model, PRECISION_DEFAULT, N, 11);
+    rig_open(&r, model, 2, CPU_SCALAR, PRECISION_DEFAULT, 64, N);
+    lane_init(&other, &r, N, 11);
+    for (int rows = 10; other.done < N;)
+        step(&r, &other, &rows, 1);
+    bool same = memcmp(want.logits, other.logits, (size_t)N * (size_t)r.n_vocab * sizeof(float)) == 0;
+    assert_int_equal(same, cpu_level_detect() != CPU_AVX512BF16);
+    lane_deinit(&other, &r);
+    rig_close(&r);
+    free(want.tokens);
+    free(want.logits);
+}
+
 /* Beyond one span of 512 keys, and at every level that this machine has. */
 static void test_long_and_levels(void **state)
 {
@@ -294,9 +317,8 @@ static void test_long_and_levels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chunks_threads),
-        cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_shared_prefix),
+        cmocka_unit_test(test_chunks_threads),  cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_shared_prefix),   cmocka_unit_test(test_bfloat16),
         cmocka_unit_test(test_long_and_levels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

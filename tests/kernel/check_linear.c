@@ -5,13 +5,16 @@
  *               c * eps * sum |a * b|
  *   meaning     against the plain product in double: an input may move by half its block's step, so an output by
  *               sum |w| * step / 2
- *   order       the same bits as the scalar level with one thread and all rows together
+ *   order       the same bits as the scalar level with one thread and all rows together; for products of bfloat16
+ *               pairs, which only one level has, as a plain model of its instruction
  */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "base/num.h"
 #include "cpu/linear.h"
 #include "harness.h"
@@ -113,6 +116,8 @@ static void product_init(struct kc *k, struct product *p, struct quant q, int64_
         encode(p);
         return;
     }
+    for (size_t i = 0; i < n; i++) /* subnormal weights */
+        p->dense[i] *= i / (size_t)n_in % 5 == 3 ? 1e-38f : 1;
     quant_narrow(q.scale_dtype, p->dense, (int64_t)n, p->codes);
     quant_widen(q.scale_dtype, p->codes, (int64_t)n, p->dense);
 }
@@ -178,6 +183,43 @@ static void quantized_row(const float *x, int64_t n_in, enum precision precision
     }
 }
 
+/* --- products of bfloat16 pairs: "bfloat16 weights" in docs/order-law.md ---------------------------------------------
+ */
+
+static bool by_pairs(const struct kc *k, const struct quant *q, enum precision precision)
+{
+    return k->level == CPU_AVX512BF16 && precision == PRECISION_DEFAULT && q->mode == QUANT_NONE &&
+           q->scale_dtype == DTYPE_BF16;
+}
+
+static float flushed(float v)
+{
+    return fabsf(v) < FLT_MIN ? copysignf(0, v) : v;
+}
+
+static float rounded(float v)
+{
+    return flushed(bf16_to_f32(f32_to_bf16(v)));
+}
+
+static float pairs_sum(const float *w, const float *x, int64_t n)
+{
+    float acc = 0;
+    for (int64_t i = 0; i < n; i += 2) {
+        acc = flushed(i + 1 < n ? fmaf(rounded(x[i + 1]), flushed(w[i + 1]), acc) : fmaf(0, 0, acc));
+        acc = flushed(fmaf(rounded(x[i]), flushed(w[i]), acc));
+    }
+    return acc;
+}
+
+static void pairs_model(const struct product *p, float *y)
+{
+    int64_t n = p->w.n_in;
+    for (int64_t r = 0; r < ROWS; r++)
+        for (int64_t o = 0; o < p->w.n_out; o++)
+            *y++ = pairs_sum(p->dense + o * n, p->x + r * n, n) + (p->w.bias ? p->bias[o] : -0.0f);
+}
+
 /* Compares row r of the product, y[n_out], with both truths. */
 static void check_row(struct kc *k, const struct product *p, enum precision precision, int64_t r, const float *y)
 {
@@ -193,9 +235,13 @@ static void check_row(struct kc *k, const struct product *p, enum precision prec
     }
     if (finite && quantized)
         quantized_row(x, n, precision, q, step);
+    for (int64_t i = 0; i < n && by_pairs(k, &p->w.quant, precision); i++) {
+        q[i] = rounded(x[i]);
+        step[i] = fabsf(x[i]) * 0x1p-8 + FLT_MIN;
+    }
     for (int64_t o = 0; o < p->w.n_out; o++) {
         const float *w = p->dense + o * n;
-        double       sum = p->w.bias ? p->bias[o] : 0, truth = sum, mag = fabs(sum), slack = 0;
+        double       sum = p->w.bias ? p->bias[o] : 0, truth = sum, mag = fabs(sum), slack = 0, tiny = 0;
         if (!finite) {
             kc_expect(k, !isfinite(y[o]), "row %d: %g of inputs that are not finite", (int)r, y[o]);
             continue;
@@ -206,8 +252,9 @@ static void check_row(struct kc *k, const struct product *p, enum precision prec
             /* |scale * code| and |bias| apart are larger than |w|; these data keep both below 4 (|w| + 1) */
             mag += 4 * fabs(q[i]) * (fabs(w[i]) + (quantized ? 1 : 0));
             slack += step[i] * fabs(w[i]);
+            tiny += FLT_MIN * (3 + fabs(q[i])); /* what subnormal products, sums and weights may lose */
         }
-        double bound = KC_EPS * (8 + sqrt((double)n)) * mag + (double)n * 0x1p-126, whole = bound + slack;
+        double bound = KC_EPS * (8 + sqrt((double)n)) * mag + tiny, whole = bound + slack;
         kc_close(k, "against its quantized inputs", y + o, &sum, &bound, 1);
         kc_close(k, "against its inputs", y + o, &truth, &whole, 1);
     }
@@ -226,6 +273,8 @@ static void check_product(struct kc *k, struct quant q, enum precision precision
     compute(k, one, &p, ROWS, want);
     one->release(one, &p.w);
     one->free(one);
+    if (by_pairs(k, &q, precision))
+        pairs_model(&p, want);
     struct backend *b = backend_new(k->level, threads, precision, ROWS, n_in);
     prepare(b, &p.w);
     for (int i = 0; i < 4; i++) {
@@ -275,8 +324,10 @@ static void check_dense(struct kc *k)
 {
     static const int64_t ins[] = {1, 5, 31, 64, 100, 577, 1100};
     for (size_t t = 0; t < ARRAY_LEN(types); t++)
-        for (size_t i = 0; i < ARRAY_LEN(ins); i++)
-            check_product(k, dense(types[t]), (enum precision)kc_below(k, 3), some_outputs(k), ins[i]);
+        for (size_t i = 0; i < ARRAY_LEN(ins); i++) {
+            check_product(k, dense(types[t]), PRECISION_DEFAULT, some_outputs(k), ins[i]);
+            check_product(k, dense(types[t]), (enum precision)(1 + kc_below(k, 2)), some_outputs(k), ins[i]);
+        }
 }
 
 enum { FUSED_IN = 96, FUSED_OUT = 50 };

@@ -16,6 +16,7 @@ static void test_names(void **state)
     for (int l = 0; l < CPU_LEVELS; l++)
         assert_int_equal(cpu_level_from_name(cpu_level_name((enum cpu_level)l)), l);
     assert_string_equal(cpu_level_name(CPU_AVX512VNNI), "avx512vnni");
+    assert_string_equal(cpu_level_name(CPU_AVX512BF16), "avx512bf16");
     assert_int_equal(cpu_level_from_name("AVX2"), -1);
     assert_int_equal(cpu_level_from_name(""), -1);
     assert_string_equal(cpu_level_name(CPU_LEVELS), "unknown");
@@ -44,7 +45,7 @@ static void test_lists(void **state)
 {
     char all[CPU_LEVEL_LIST_SIZE], runs[CPU_LEVEL_LIST_SIZE];
     (void)state;
-    assert_string_equal(cpu_level_list(false, all), "scalar, avx2, avx512, avx512vnni, neon, neondot");
+    assert_string_equal(cpu_level_list(false, all), "scalar, avx2, avx512, avx512vnni, avx512bf16, neon, neondot");
     assert_ptr_equal(strstr(cpu_level_list(true, runs), "scalar"), runs);
     assert_true(strlen(runs) < strlen(all)); /* no machine is of two architectures */
 }
