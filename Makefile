@@ -21,20 +21,11 @@ say = $(Q)echo "  $(1) $@";
 PYTHON ?= python3
 
 # --- variants -------------------------------------------------------------------------------------------------------
-VARIANT := release
-OPT     := -O2
-ifeq ($(SAN),1)
-VARIANT := san
-OPT     := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-endif
-ifeq ($(TSAN),1)
-VARIANT := tsan
-OPT     := -O1 -fno-omit-frame-pointer -fsanitize=thread
-endif
-ifeq ($(SIMDE),1)
-VARIANT := simde
-endif
-B := build/$(VARIANT)
+VARIANT  := $(if $(filter 1,$(SAN)),san,$(if $(filter 1,$(TSAN)),tsan,$(if $(filter 1,$(SIMDE)),simde,release)))
+OPT_san  := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+OPT_tsan := -O1 -fno-omit-frame-pointer -fsanitize=thread
+OPT      := $(or $(OPT_$(VARIANT)),-O2)
+B        := build/$(VARIANT)
 
 # --- flags ----------------------------------------------------------------------------------------------------------
 PKGS     := jansson libpcre2-8 libutf8proc libmicrohttpd libxxhash
@@ -78,8 +69,8 @@ SONAME  := libmlxcel.so.0
 BIN     := $(B)/mlxcel
 TESTS   := $(patsubst %.c,$(B)/%,$(wildcard tests/*/test_*.c))
 
-.PHONY: all help setup demo programs objects python check check-now kernelcheck-neon neon fuzz fuzz-run text-fuzz lint tidy \
-        layers format bench bench-text bench-templates docs install clean
+.PHONY: all help setup demo programs objects python check check-now check-threads kernelcheck-neon neon fuzz fuzz-run \
+        text-fuzz lint tidy layers format bench bench-text bench-templates docs install clean
 all: $(LIB) $(if $(CLI_SRC),$(BIN) $(if $(filter release,$(VARIANT)),build/mlxcel))
 
 help:
@@ -177,6 +168,13 @@ neon:
 	@$(MAKE) --no-print-directory CC=aarch64-linux-gnu-gcc ARCH=aarch64 VARIANT=aarch64 LDLIBS='-static -lm -pthread' \
 	    objects $(NEON_CHECK)
 objects: $(LIB_OBJ) $(CLI_OBJ) $(KCHECK_OBJ)
+
+## make check-threads   the tests of what runs on several threads, under the thread sanitizer
+THREADED := $(addprefix build/tsan/tests/,unit/test_pool unit/test_backend engine/test_engine engine/test_order_law)
+check-threads: python
+	@$(MAKE) --no-print-directory TSAN=1 build/tsan/mlxcel $(THREADED)
+	@for t in $(THREADED); do setarch -R $$t || exit 1; done # -R: it knows addresses by where they are
+	@MLXCEL_BIN=build/tsan/mlxcel setarch -R $(VENV)/bin/python -m pytest -q tests/server
 
 ## make fuzz T=60  every fuzz target for T seconds with libFuzzer (clang); new inputs stay under build/fuzz
 T ?= 60

@@ -29,7 +29,7 @@ void detok_deinit(struct detok *d)
 
 /* --- bytes to characters ---------------------------------------------------------------------------------------- */
 
-/* Drops the first n bytes. */
+/* Drops the first n bytes. Steps empty their buffers by it, too: a failure stays, for status() to tell. */
 static void drop(struct buf *b, size_t n)
 {
     if (!n)
@@ -70,7 +70,7 @@ static void pass_run(struct detok *d, size_t i, struct buf *out)
     else
         for (size_t k = 0; k < held->n; k++)
             step_push(d, i + 1, STR("\xef\xbf\xbd"), out);
-    buf_clear(held);
+    drop(held, held->n);
 }
 
 /* Adds a byte to a run. From the first one that no further byte can make part of a character, nothing waits any more. */
@@ -127,10 +127,10 @@ static void replace_whole(struct detok *d, size_t i, struct str s, bool edge, st
 {
     const struct decoder_step *step = &d->t->decoder.v[i];
     struct buf                *held = &d->steps[i].held;
-    buf_clear(held);
+    drop(held, held->n);
     replace(s, find_of(step), with_of(step, edge), held);
     step_push(d, i + 1, buf_str(held), out);
-    buf_clear(held);
+    drop(held, held->n);
 }
 
 /* A part of the one string that there is. */
@@ -159,9 +159,9 @@ static void pass_word(struct detok *d, size_t i, bool last, struct buf *out)
     struct detok_step         *state = &d->steps[i];
     if (!state->held.n)
         return;
-    buf_clear(&state->more);
+    drop(&state->more, state->more.n);
     replace(buf_str(&state->held), step->find, with_of(step, last), &state->more);
-    buf_clear(&state->held);
+    drop(&state->held, state->held.n);
     step_push(d, i + 1, buf_str(&state->more), out);
 }
 
@@ -185,7 +185,7 @@ static void put_wordpiece(const struct decoder_step *step, struct str s, bool fi
                                           {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
                                           {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
     bool                     inside = !first && s.n >= step->find.n && memcmp(s.p, step->find.p, step->find.n) == 0;
-    buf_clear(a);
+    drop(a, a->n);
     if (!first && !inside)
         buf_putc(a, ' ');
     if (inside)
@@ -193,7 +193,7 @@ static void put_wordpiece(const struct decoder_step *step, struct str s, bool fi
     buf_put(a, s.p, s.n);
     for (size_t i = 0; step->cleanup && i < ARRAY_LEN(tidy); i++) {
         struct buf t = *a;
-        buf_clear(b);
+        drop(b, b->n);
         replace(buf_str(a), str_of(tidy[i][0]), str_of(tidy[i][1]), b);
         *a = *b;
         *b = t;
@@ -295,7 +295,7 @@ static void step_push(struct detok *d, size_t i, struct str s, struct buf *out)
     case DECODE_WORD_PIECE:
         put_wordpiece(step, s, !state->started, &state->held, &state->more);
         step_push(d, i + 1, buf_str(&state->held), out);
-        buf_clear(&state->held);
+        drop(&state->held, state->held.n);
         break;
     }
     state->started = true;
@@ -340,6 +340,7 @@ int detok_finish(struct detok *d, struct buf *out)
     int result = status(d, out);
     for (size_t i = 0; i < DETOK_STEPS_MAX; i++) {
         buf_clear(&d->steps[i].held);
+        buf_clear(&d->steps[i].more);
         d->steps[i].count = 0;
         d->steps[i].started = d->steps[i].broken = false;
     }
@@ -370,7 +371,7 @@ int tokenizer_token_bytes(const struct tokenizer *t, int32_t id, struct buf *out
     for (size_t i = 0; i < t->decoder.n; i++) {
         const struct decoder_step *step = &t->decoder.v[i];
         char                       byte = (char)hex_token_byte(buf_str(&a));
-        buf_clear(&b);
+        drop(&b, b.n);
         if (step->kind == DECODE_WORD_PIECE) {
             struct buf word;
             buf_init(&word, SIZE_MAX - 1);

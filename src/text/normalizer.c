@@ -266,7 +266,7 @@ static int run_form(enum kind kind, struct str *text, struct buf *out, size_t *h
     int    status;
     if (at == text->n)
         return 0;
-    if ((status = put_form((struct str){text->p, *head}, kind, out, e)) != 0)
+    if ((status = put_form((struct str){text->p, *head}, kind, out, e)) != 0 || out->failed)
         return status;
     *head = out->n;
     buf_clear(out);
@@ -355,6 +355,8 @@ static void run_charwise(const struct normalizer_step *s, struct str *text, stru
 {
     size_t least = s->kind == PRECOMPILED ? MIN(*head, (size_t)1) : 0;
     put_charwise(s, (struct str){text->p, *head}, out);
+    if (out->failed)
+        return;
     *head = MAX(out->n, least);
     buf_clear(out);
     put_charwise(s, *text, out);

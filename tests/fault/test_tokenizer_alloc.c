@@ -53,6 +53,8 @@ static void sweep(const char *path)
         if (!failed)
             break;
         assert_int_equal(status, e.code);
+        if (!status)
+            fail_msg("%s: allocation %ld failed, and nobody noticed", path, n);
     }
     assert_int_equal(status, 0);
     file_map_close(&f);
