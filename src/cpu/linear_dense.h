@@ -16,7 +16,7 @@ enum { DENSE_ROWS = 12, DENSE_PART = 8, PANEL_ROWS = 2 * DENSE_ROWS };
 enum { DENSE_ROWS = 6, DENSE_PART = 4, PANEL_ROWS = 2 * DENSE_ROWS };
 #endif
 
-/* mxfp8 with one row: tiles side by side whose sums and scales fit the registers. */
+/* mxfp8 with one row: tiles side by side whose sums fit the registers beside what widening takes. */
 enum { FP8_TILES = 2 };
 
 /* 16 elements of type d as float32. */
@@ -41,66 +41,76 @@ VEC_INLINE vf block_scale(const unsigned char **w)
     return scale;
 }
 
-/* n inputs of a tile of type d, whole blocks where it has scales, as float32. */
-VEC_INLINE void widen_inputs(const enum dtype d, const unsigned char *w, int64_t n, float *out)
+/* n inputs of a tile of type d as float32; mxfp8: whole blocks, their codes / 256, and for each block 256 times its
+ * scales. */
+VEC_INLINE void widen_inputs(const enum dtype d, const unsigned char *w, int64_t n, float *out, float *scale)
 {
     for (int64_t k = 0, end; k < n;) {
-        vf scale = vf_set1(1);
         end = d == DTYPE_F8_E4M3 ? k + LINEAR_BLOCK : n;
-        if (d == DTYPE_F8_E4M3)
-            scale = block_scale(&w);
+        if (d == DTYPE_F8_E4M3) {
+            vf_store(scale, block_scale(&w));
+            scale += LINEAR_TILE;
+        }
         for (; k < end; k++, w += row16_size(d), out += LINEAR_TILE)
-            vf_store(out, d == DTYPE_F8_E4M3 ? vf_mul(scale, widen(d, w)) : widen(d, w));
+            vf_store(out, widen(d, w));
     }
 }
 
-VEC_INLINE void dense_rows(const int R, const enum dtype type, const unsigned char *w, int64_t n, const float *x,
-                           int64_t x_stride, struct chains *c)
+/* R rows. scale: NULL, or a vector for each block of inputs, whose sum then is a chain of its own. */
+VEC_INLINE void dense_rows(const int R, const enum dtype type, const unsigned char *w, const float *scale, int64_t n,
+                           const float *x, int64_t x_stride, struct chains *c)
 {
-    vf acc[DENSE_ROWS], scale = vf_set1(1);
+    vf acc[DENSE_ROWS];
     VEC_UNROLL
     for (int r = 0; r < R; r++)
-        acc[r] = vf_load(c[r].a);
+        acc[r] = scale ? vf_set1(0) : vf_load(c[r].a);
     for (int64_t k = 0, end; k < n;) {
-        end = type == DTYPE_F8_E4M3 ? k + LINEAR_BLOCK : n;
-        if (type == DTYPE_F8_E4M3)
-            scale = block_scale(&w);
+        end = scale ? k + LINEAR_BLOCK : n;
         for (; k < end; k++, w += row16_size(type)) {
-            vf v = type == DTYPE_F8_E4M3 ? vf_mul(scale, widen(type, w)) : widen(type, w);
+            vf v = widen(type, w);
             VEC_UNROLL
             for (int r = 0; r < R; r++)
                 acc[r] = vf_fma(vf_set1(x[r * x_stride + k]), v, acc[r]);
         }
+        VEC_UNROLL
+        for (int r = 0; r < R && scale; r++) {
+            vf_store(c[r].a, vf_fma(acc[r], vf_load(scale), vf_load(c[r].a)));
+            acc[r] = vf_set1(0);
+        }
+        scale = scale ? scale + LINEAR_TILE : NULL;
     }
     VEC_UNROLL
-    for (int r = 0; r < R; r++)
+    for (int r = 0; r < R && !scale; r++)
         vf_store(c[r].a, acc[r]);
 }
 
-VEC_INLINE void dense_type(const enum dtype type, const unsigned char *w, int64_t n, const float *x, int64_t x_stride,
-                           int64_t n_row, struct chains *c)
+VEC_INLINE void dense_type(const enum dtype type, const unsigned char *w, const float *scale, int64_t n, const float *x,
+                           int64_t x_stride, int64_t n_row, struct chains *c)
 {
     for (; n_row >= DENSE_ROWS && n_row != 2 * DENSE_PART;
          n_row -= DENSE_ROWS, x += DENSE_ROWS * x_stride, c += DENSE_ROWS)
-        dense_rows(DENSE_ROWS, type, w, n, x, x_stride, c);
+        dense_rows(DENSE_ROWS, type, w, scale, n, x, x_stride, c);
     for (; n_row >= DENSE_PART; n_row -= DENSE_PART, x += DENSE_PART * x_stride, c += DENSE_PART)
-        dense_rows(DENSE_PART, type, w, n, x, x_stride, c);
+        dense_rows(DENSE_PART, type, w, scale, n, x, x_stride, c);
     for (; n_row >= 2; n_row -= 2, x += 2 * x_stride, c += 2)
-        dense_rows(2, type, w, n, x, x_stride, c);
+        dense_rows(2, type, w, scale, n, x, x_stride, c);
     if (n_row)
-        dense_rows(1, type, w, n, x, x_stride, c);
+        dense_rows(1, type, w, scale, n, x, x_stride, c);
 }
 
 VEC_INLINE void dense_widened(const enum dtype type, const unsigned char *w, int64_t n, const float *x,
                               int64_t x_stride, int64_t n_row, struct chains *c)
 {
-    _Alignas(64) float panel[LINEAR_PANEL_K * LINEAR_TILE];
-    if (type == DTYPE_F32 || n_row < PANEL_ROWS) {
-        dense_type(type, w, n, x, x_stride, n_row, c);
+    _Alignas(64) float panel[LINEAR_PANEL_K * LINEAR_TILE], scale[LINEAR_PANEL_K / LINEAR_BLOCK * LINEAR_TILE];
+    if (type == DTYPE_F32 || (type != DTYPE_F8_E4M3 && n_row < PANEL_ROWS)) {
+        dense_type(type, w, NULL, n, x, x_stride, n_row, c);
         return;
     }
-    widen_inputs(type, w, n, panel);
-    dense_type(DTYPE_F32, (const unsigned char *)panel, n, x, x_stride, n_row, c);
+    widen_inputs(type, w, n, panel, scale);
+    if (type == DTYPE_F8_E4M3)
+        dense_type(DTYPE_F32, (const unsigned char *)panel, scale, n, x, x_stride, n_row, c);
+    else
+        dense_type(DTYPE_F32, (const unsigned char *)panel, NULL, n, x, x_stride, n_row, c);
 }
 
 static void dense(const struct packed *p, const unsigned char *tile, int64_t k0, int64_t n, const float *x,
@@ -136,31 +146,31 @@ VEC_INLINE void dense_tiles(const int T, const enum dtype type, size_t tile_size
         vf_store(c[t].a, acc[t]);
 }
 
-/* The same for mxfp8, whose codes are widened two inputs at a time: here that is what takes time. */
+/* The same for mxfp8, block by block. Widening is what takes time, so it goes two inputs at a time. */
 VEC_INLINE void fp8_tiles(const int T, size_t tile_size, const unsigned char *w, int64_t n, const float *x,
                           struct chains *c)
 {
-    vf acc[FP8_TILES];
+    vf acc[FP8_TILES], sum[FP8_TILES];
     VEC_UNROLL
     for (int t = 0; t < T; t++)
         acc[t] = vf_set1(0);
     for (int64_t k = 0; k < n; w += LINEAR_FP8_BLOCK) {
-        const unsigned char *at[FP8_TILES];
-        vf                   scale[FP8_TILES];
         VEC_UNROLL
-        for (int t = 0; t < T; t++) {
-            at[t] = w + (size_t)t * tile_size;
-            scale[t] = block_scale(&at[t]);
-        }
-        for (int i = 0; i < LINEAR_BLOCK * LINEAR_TILE; i += 2 * LINEAR_TILE, k += 2) {
+        for (int t = 0; t < T; t++)
+            sum[t] = vf_set1(0);
+        for (int i = 1; i <= LINEAR_BLOCK; i += 2, k += 2) {
             const vf x0 = vf_set1(x[k]), x1 = vf_set1(x[k + 1]);
             VEC_UNROLL
             for (int t = 0; t < T; t++) {
                 vf v[2];
-                vf_load2_e4m3_256th(at[t] + i, v);
-                acc[t] = vf_fma(x0, vf_mul(scale[t], v[0]), acc[t]);
-                acc[t] = vf_fma(x1, vf_mul(scale[t], v[1]), acc[t]);
+                vf_load2_e4m3_256th(w + (size_t)t * tile_size + i * LINEAR_TILE, v);
+                sum[t] = vf_fma(x1, v[1], vf_fma(x0, v[0], sum[t]));
             }
+        }
+        VEC_UNROLL
+        for (int t = 0; t < T; t++) {
+            const unsigned char *scale = w + (size_t)t * tile_size;
+            acc[t] = vf_fma(sum[t], block_scale(&scale), acc[t]);
         }
     }
     VEC_UNROLL

@@ -160,25 +160,31 @@ static void gemv(const struct packed *p, const unsigned char *tile, const struct
     }
 }
 
-/* Elements [0, 16) of input k of a dense tile. */
-static void dense_widen(const struct packed *p, const unsigned char *tile, int64_t k, float w[LINEAR_TILE])
+/* mxfp8: a block's sum is a chain of its own. k0 begins a block. */
+static void dense_fp8(const unsigned char *tile, int64_t k0, int64_t n, const float *x, int64_t x_stride, int64_t n_row,
+                      struct chains *c)
 {
-    if (p->dtype != DTYPE_F8_E4M3) {
-        quant_widen(p->dtype, tile + (size_t)k * LINEAR_TILE * dtype_size(p->dtype), LINEAR_TILE, w);
-        return;
-    }
-    const unsigned char *s = tile + (size_t)(k / LINEAR_BLOCK) * LINEAR_FP8_BLOCK;
-    const unsigned char *codes = s + (size_t)(k % LINEAR_BLOCK + 1) * LINEAR_TILE;
-    for (int o = 0; o < LINEAR_TILE; o++)
-        w[o] = quant_e8m0_value(s[o]) * 256 * (quant_e4m3_value(codes[o]) / 256);
+    const unsigned char *s = tile + (size_t)(k0 / LINEAR_BLOCK) * LINEAR_FP8_BLOCK;
+    for (int64_t k = k0; k < k0 + n; k += LINEAR_BLOCK, s += LINEAR_FP8_BLOCK)
+        for (int64_t r = 0; r < n_row; r++)
+            for (int o = 0; o < LINEAR_TILE; o++) {
+                float sum = 0;
+                for (int i = 0; i < LINEAR_BLOCK; i++)
+                    sum = fmaf(x[r * x_stride + k + i], quant_e4m3_value(s[(i + 1) * LINEAR_TILE + o]) / 256, sum);
+                c[r].a[o] = fmaf(sum, quant_e8m0_value(s[o]) * 256, c[r].a[o]);
+            }
 }
 
 static void dense(const struct packed *p, const unsigned char *tile, int64_t k0, int64_t n, const float *x,
                   int64_t x_stride, int64_t n_row, struct chains *c)
 {
+    if (p->dtype == DTYPE_F8_E4M3) {
+        dense_fp8(tile, k0, n, x, x_stride, n_row, c);
+        return;
+    }
     for (int64_t k = k0; k < k0 + n; k++) {
-        float w[LINEAR_TILE];
-        dense_widen(p, tile, k, w);
+        float w[LINEAR_TILE]; /* input k */
+        quant_widen(p->dtype, tile + (size_t)k * LINEAR_TILE * dtype_size(p->dtype), LINEAR_TILE, w);
         for (int64_t r = 0; r < n_row; r++)
             for (int o = 0; o < LINEAR_TILE; o++)
                 c[r].a[o] = fmaf(x[r * x_stride + k], w[o], c[r].a[o]);

@@ -98,6 +98,14 @@ VEC_INLINE vf vf_load_e4m3_256th(const void *p)
 {
     return _mm512_cvtph_ps(e4m3_as_f16(p));
 }
+/* Two such vectors of neighbouring codes. */
+VEC_INLINE void vf_load2_e4m3_256th(const void *p, vf v[2])
+{
+    __m512i c = _mm512_slli_epi16(_mm512_cvtepu8_epi16(_mm256_loadu_si256(p)), 8);
+    c = _mm512_and_si512(_mm512_srai_epi16(c, 1), _mm512_set1_epi16((short)0xbf80));
+    v[0] = _mm512_cvtph_ps(_mm512_castsi512_si256(c));
+    v[1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(c, 1));
+}
 
 #if defined(VEC_DOT)
 VEC_INLINE vi vi_dot(vi acc, vi w, vi x)
@@ -241,15 +249,6 @@ VEC_INLINE vi vi_dot_bytes(vi acc, vi w, vi x)
 }
 
 #endif
-#endif
-
-#if !defined(VEC_AVX2)
-/* Two vectors of neighbouring codes. */
-VEC_INLINE void vf_load2_e4m3_256th(const void *p, vf v[2])
-{
-    v[0] = vf_load_e4m3_256th(p);
-    v[1] = vf_load_e4m3_256th((const char *)p + 16);
-}
 #endif
 
 #endif

@@ -99,6 +99,11 @@ VEC_INLINE vf vf_load_e4m3_256th(const void *p)
     uint8x16_t b = vld1q_u8(p);
     return vf_widen_f16(e4m3_as_f16(vget_low_u8(b)), e4m3_as_f16(vget_high_u8(b)));
 }
+VEC_INLINE void vf_load2_e4m3_256th(const void *p, vf v[2])
+{
+    v[0] = vf_load_e4m3_256th(p);
+    v[1] = vf_load_e4m3_256th((const uint8_t *)p + 16);
+}
 
 /* --- dot products ---------------------------------------------------------------------------------------------------
  */

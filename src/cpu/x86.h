@@ -63,6 +63,18 @@ static inline __m512i x86_cvtepu16_epi32(__m256i a)
     return _mm512_loadu_si512(v);
 }
 
+#undef _mm512_cvtepu8_epi16
+#define _mm512_cvtepu8_epi16 x86_cvtepu8_epi16
+static inline __m512i x86_cvtepu8_epi16(__m256i a)
+{
+    uint8_t  b[32];
+    uint16_t v[32];
+    _mm256_storeu_si256((__m256i *)(void *)b, a);
+    for (int i = 0; i < 32; i++)
+        v[i] = b[i];
+    return _mm512_loadu_si512(v);
+}
+
 #undef _mm512_cvtph_ps
 #define _mm512_cvtph_ps x86_cvtph_ps
 static inline __m512 x86_cvtph_ps(__m256i a)
