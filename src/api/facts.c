@@ -56,7 +56,7 @@ int mlxcel_describe(const char *model, char **json, struct mlxcel_error *err)
     char                *path = NULL;
     json_t              *warnings = json_array();
     struct log           log = {.write = keep_warning, .ctx = warnings, .level = LOG_WARNING};
-    struct model_options o = {.page_tokens = KV_TILE, .log = &log};
+    struct model_options o = {.page_tokens = KV_TILE, .headers_only = true, .log = &log};
     int                  code = warnings ? api_resolve(model, &path, &e) : error_nomem(&e, "the answer");
     if (!code)
         code = model_load(&m, path, arch_describe, NULL, &o, &e);

@@ -54,17 +54,23 @@ static int check_no_pointer(const char *p, size_t n, const char *path, struct er
 
 int file_map_open(struct file_map *m, const char *path, struct error *e)
 {
-    size_t size = 0;
-    int    fd, status = open_regular(path, &fd, &size, e);
+    size_t size;
+    return file_map_open_head(m, path, SIZE_MAX, &size, e);
+}
+
+int file_map_open_head(struct file_map *m, const char *path, size_t max, size_t *size, struct error *e)
+{
+    int fd, status = open_regular(path, &fd, size, e);
     *m = (struct file_map){.p = ""};
     if (status)
         return status;
-    if (size) {
-        void *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (*size) {
+        size_t n = MIN(*size, max);
+        void  *p = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0);
         if (p == MAP_FAILED)
             status = error_errno(e, errno, "map", path);
         else
-            *m = (struct file_map){p, size};
+            *m = (struct file_map){p, n};
     }
     close(fd);
     if (!status)

@@ -13,6 +13,8 @@
 #include "formats/safetensors.h"
 #include "formats/shards.h"
 
+#define HEAD_FIRST ((size_t)1 << 16) /* bytes that are mapped to learn how many the header has */
+
 struct shard {
     struct file_map    map;
     struct safetensors st;
@@ -29,14 +31,28 @@ struct checkpoint {
     size_t        n_shards;
     struct entry *entries; /* sorted by name */
     size_t        n, bytes;
+    bool          headers; /* only they are mapped */
 };
+
+/* Maps the file's header alone; *size gets the file's size. */
+static int map_header(struct file_map *m, const char *path, size_t *size, struct error *e)
+{
+    int status = file_map_open_head(m, path, HEAD_FIRST, size, e);
+    if (status || m->n == *size)
+        return status;
+    size_t head = safetensors_head(m->p, m->n);
+    file_map_close(m);
+    return file_map_open_head(m, path, MAX(head, HEAD_FIRST), size, e);
+}
 
 static int open_shard(struct checkpoint *c, const char *path, struct error *e)
 {
     struct shard *s = &c->shards[c->n_shards];
-    int           status = file_map_open(&s->map, path, e);
+    size_t        size;
+    int           status = c->headers ? map_header(&s->map, path, &size, e)
+                                      : file_map_open_head(&s->map, path, SIZE_MAX, &size, e);
     if (!status)
-        status = safetensors_parse(&s->st, s->map.p, s->map.n, file_base(path), e);
+        status = safetensors_parse_head(&s->st, s->map.p, s->map.n, size, file_base(path), e);
     if (status)
         file_map_close(&s->map);
     else
@@ -98,14 +114,15 @@ static int open_files(struct checkpoint *c, const char *dir, const char *const *
 }
 
 /* Opens one file, or the shards of a directory when dir is not NULL. */
-static int open_checkpoint(struct checkpoint **out, const char *dir, const char *path, const struct log *log,
-                           struct faults *f, struct error *e)
+static int open_checkpoint(struct checkpoint **out, const char *dir, const char *path, bool headers,
+                           const struct log *log, struct faults *f, struct error *e)
 {
     struct faults      own = {0};
     struct checkpoint *c = calloc(1, sizeof *c);
-    int                status = c ? 0 : error_nomem(e, "the checkpoint");
-    if (!status && dir)
-        status = shards_find(&c->files, dir, log, e);
+    if (!c)
+        return error_nomem(e, "the checkpoint");
+    c->headers = headers;
+    int status = dir ? shards_find(&c->files, dir, log, e) : 0;
     if (!status)
         status = open_files(c, dir, dir ? c->files.names : &path, dir ? c->files.n : 1, f ? f : &own, e);
     if (!status)
@@ -120,12 +137,13 @@ static int open_checkpoint(struct checkpoint **out, const char *dir, const char 
 
 int checkpoint_open_file(struct checkpoint **out, const char *path, struct error *e)
 {
-    return open_checkpoint(out, NULL, path, NULL, NULL, e);
+    return open_checkpoint(out, NULL, path, false, NULL, NULL, e);
 }
 
-int checkpoint_open(struct checkpoint **out, const char *dir, const struct log *log, struct faults *f, struct error *e)
+int checkpoint_open(struct checkpoint **out, const char *dir, bool headers, const struct log *log, struct faults *f,
+                    struct error *e)
 {
-    return open_checkpoint(out, dir, NULL, log, f, e);
+    return open_checkpoint(out, dir, NULL, headers, log, f, e);
 }
 
 void checkpoint_close(struct checkpoint *c)

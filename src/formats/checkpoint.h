@@ -20,8 +20,10 @@
 struct checkpoint;
 
 /* All shards of a directory. ERR_NOT_FOUND when it holds no weights. Files that cannot be read and names in two files go
- * to *f, and the rest is open for further checks (and nothing else); with f NULL they are the error. */
-int checkpoint_open(struct checkpoint **out, const char *dir, const struct log *log, struct faults *f, struct error *e);
+ * to *f, and the rest is open for further checks (and nothing else); with f NULL they are the error. `headers`: no data is
+ * mapped, so that files of any size can be looked at; the views' data is NULL. */
+int checkpoint_open(struct checkpoint **out, const char *dir, bool headers, const struct log *log, struct faults *f,
+                    struct error *e);
 /* One .safetensors file of any name (adapters, fixtures). */
 int  checkpoint_open_file(struct checkpoint **out, const char *path, struct error *e);
 void checkpoint_close(struct checkpoint *c); /* NULL is fine */

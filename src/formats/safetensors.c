@@ -301,7 +301,8 @@ static void check_names(struct parse *x)
             faults_add(&x->faults, ERR_FORMAT, "", "%s: __metadata__ gives '%s' twice", x->file, s->metadata[i].key);
 }
 
-/* The header's JSON, then all checks; `before_data` bytes of the file stand before the data. */
+/* The header's JSON, then all checks; `before_data` bytes of the file stand before the data, of which there are `size`
+ * bytes; data: NULL if they are not at hand. */
 static int parse_header(struct parse *x, size_t before_data, const char *data, size_t size, struct error *e)
 {
     struct safetensors *s = x->s;
@@ -329,27 +330,43 @@ static int parse_header(struct parse *x, size_t before_data, const char *data, s
     check_layout(x, before_data, (int64_t)size);
     for (size_t i = 0; i < s->n && !x->faults.n; i++) {
         const struct span *p = &x->spans[i];
-        s->tensors[p->i].data = data + p->begin;
+        s->tensors[p->i].data = data ? data + p->begin : NULL;
         s->tensors[p->i].size = (size_t)(p->end - p->begin);
     }
     check_names(x);
     return faults_report(&x->faults, e);
 }
 
+/* What the first eight bytes claim. */
+static uint64_t header_length(const char *p)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < 8; i++)
+        n |= (uint64_t)(unsigned char)p[i] << 8 * i;
+    return n;
+}
+
+size_t safetensors_head(const char *p, size_t n)
+{
+    return n < 8 ? n : 8 + (size_t)MIN(header_length(p), (uint64_t)SAFETENSORS_HEADER_MAX);
+}
+
 int safetensors_parse(struct safetensors *s, const char *p, size_t n, const char *file, struct error *e)
 {
+    return safetensors_parse_head(s, p, n, n, file, e);
+}
+
+int safetensors_parse_head(struct safetensors *s, const char *p, size_t head, size_t n, const char *file, struct error *e)
+{
     struct parse x = {.s = s};
-    uint64_t     header = 0;
-    int          status;
     *s = (struct safetensors){0};
     if (n < 8)
         return error_set(e, ERR_FORMAT, NULL, "%s: %zu bytes are too few for a safetensors file", file, n);
-    for (int i = 0; i < 8; i++)
-        header |= (uint64_t)(unsigned char)p[i] << 8 * i;
+    uint64_t header = header_length(p);
     if (header > SAFETENSORS_HEADER_MAX)
         return error_set(e, ERR_FORMAT, NULL, "%s: its header claims %" PRIu64 " bytes, at most %zu are allowed", file,
                          header, SAFETENSORS_HEADER_MAX);
-    if (header > n - 8)
+    if (header > n - 8 || header > head - 8)
         return error_set(e, ERR_FORMAT, NULL,
                          "%s: its header claims %" PRIu64 " bytes, but only %zu follow (is it cut short?)", file,
                          header, n - 8);
@@ -358,8 +375,8 @@ int safetensors_parse(struct safetensors *s, const char *p, size_t n, const char
     arena_init(&s->names, NAMES_MAX);
     json_init(&x.j, p + 8, (size_t)header);
     x.file = arena_strdup(&s->names, file, strlen(file));
-    status =
-        x.file ? parse_header(&x, 8 + (size_t)header, p + 8 + header, n - 8 - (size_t)header, e) : error_nomem(e, file);
+    size_t before = 8 + (size_t)header;
+    int status = x.file ? parse_header(&x, before, head == n ? p + before : NULL, n - before, e) : error_nomem(e, file);
     json_deinit(&x.j);
     faults_deinit(&x.faults);
     free(x.spans);

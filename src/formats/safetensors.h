@@ -32,6 +32,11 @@ struct safetensors {
 /* Parses the n bytes at p, which must outlive s; `file` (base name) is copied and goes into the messages and views.
  * ERR_FORMAT with all faults of the file, ERR_LIMIT. On failure there is nothing to deinit. */
 int  safetensors_parse(struct safetensors *s, const char *p, size_t n, const char *file, struct error *e);
+/* The same when only the first `head` bytes of the file's n are at p, at least safetensors_head(): all is checked but the
+ * data, whose views point nowhere. */
+int  safetensors_parse_head(struct safetensors *s, const char *p, size_t head, size_t n, const char *file, struct error *e);
+/* How many bytes from the file's beginning hold its header, as the first of them say (n are at p). */
+size_t safetensors_head(const char *p, size_t n);
 void safetensors_deinit(struct safetensors *s);
 
 /* Writes a whole file: name, dtype, shape, data and size of each t are used, data in the order given. metadata_pairs:

@@ -99,8 +99,8 @@ static int collect(struct faults *f, const struct error *fault, struct error *e)
 
 /* Reads config.json and the shards' headers. What is wrong with them goes to *f, so that one report has all; *described
  * tells whether the model's description could be made. */
-static int open_files(struct model *m, const char *dir, model_describe *describe, const struct log *log, struct faults *f,
-                      bool *described, struct error *e)
+static int open_files(struct model *m, const char *dir, model_describe *describe, const struct model_options *o,
+                      struct faults *f, bool *described, struct error *e)
 {
     struct error fault = {0}, shards = {0};
     int          err = config_load(&m->config, dir, "config.json", &fault);
@@ -117,7 +117,7 @@ static int open_files(struct model *m, const char *dir, model_describe *describe
     err = collect(f, &fault, e);
     if (err)
         return err;
-    checkpoint_open(&m->checkpoint, dir, log, f, &shards);
+    checkpoint_open(&m->checkpoint, dir, o->headers_only, o->log, f, &shards);
     return collect(f, &shards, e);
 }
 
@@ -127,7 +127,7 @@ static int open_model(struct model *m, const char *dir, model_describe *describe
 {
     struct faults f = {0};
     bool          described = false;
-    int           err = open_files(m, dir, describe, o->log, &f, &described, e);
+    int           err = open_files(m, dir, describe, o, &f, &described, e);
     if (!err && described && m->checkpoint) {
         enum tie tie = m->desc.tie;
         m->tied = tie == TIE_YES || (tie == TIE_BY_FILE && !checkpoint_find(m->checkpoint, "lm_head.weight"));

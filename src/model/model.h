@@ -41,6 +41,7 @@ struct model {
 struct model_options {
     int               lo, hi; /* hi 0: all layers */
     int               page_tokens;
+    bool              headers_only; /* weights are not mapped: there is no backend, and nobody reads their data */
     const struct log *log;
 };
 
@@ -48,7 +49,7 @@ struct model_options {
 typedef int model_describe(struct model_desc *m, struct config *c, struct arena *a, struct error *e);
 
 /* Loads the model of dir. All faults of its config.json, files and tensors are one error. Without a backend (NULL) the
- * weights are bound and checked but not prepared, and only headers are read: for `describe` and `convert`. */
+ * weights are bound and checked but not prepared: for `describe` and `convert`. */
 int  model_load(struct model **out, const char *dir, model_describe *describe, struct backend *backend,
                 const struct model_options *o, struct error *e);
 void model_free(struct model *m);

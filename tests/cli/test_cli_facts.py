@@ -1,8 +1,11 @@
 """describe, inspect, list, arch and bench: the facts, for people and as JSON."""
 import json
+import resource
+import struct
+import subprocess
 
 from clilib import fault, usage
-from testlib import DATA, mlxcel, mlxcel_ok
+from testlib import DATA, PROGRAM, mlxcel, mlxcel_ok
 
 MODEL = DATA / "arch" / "llama-q4-g32-f16"
 
@@ -16,6 +19,38 @@ def test_describe():
     text = mlxcel_ok("describe", "-m", MODEL)
     assert all(t["name"] in text for t in v["tensors"]) and "model type  llama" in text
     assert "/nowhere" in fault("describe", "-m", "/nowhere")
+
+
+def test_describe_reads_headers_only(tmp_path):
+    """A checkpoint that is larger than the address space; its data is a hole of the file."""
+    config = json.loads((MODEL / "config.json").read_text())
+    config.update(vocab_size=16_000_000, num_hidden_layers=1, tie_word_embeddings=True)
+    config.pop("quantization", None), config.pop("quantization_config", None)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    hidden, ff, head = (config[k] for k in ("hidden_size", "intermediate_size", "num_attention_heads"))
+    size = config.get("head_dim") or hidden // head
+    q, kv = head * size, config["num_key_value_heads"] * size
+    p = "model.layers.0."
+    shapes = {"model.embed_tokens": [16_000_000, hidden], "model.norm": [hidden], p + "input_layernorm": [hidden],
+              p + "post_attention_layernorm": [hidden], p + "self_attn.q_proj": [q, hidden],
+              p + "self_attn.k_proj": [kv, hidden], p + "self_attn.v_proj": [kv, hidden],
+              p + "self_attn.o_proj": [hidden, q], p + "mlp.gate_proj": [ff, hidden], p + "mlp.up_proj": [ff, hidden],
+              p + "mlp.down_proj": [hidden, ff]}
+    header, at = {}, 0
+    for name, shape in shapes.items():
+        end = at + 2 * shape[0] * (shape[1] if len(shape) == 2 else 1)
+        header[name + ".weight"] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, end]}
+        at = end
+    text = json.dumps(header).encode()
+    with open(tmp_path / "model.safetensors", "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        f.truncate(8 + len(text) + at)
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+    r = subprocess.run([PROGRAM, "describe", "-m", tmp_path, "--json"], capture_output=True, preexec_fn=limit, timeout=20)
+    assert r.returncode == 0, r.stderr
+    assert json.loads(r.stdout)["bytes"] == at > 2 << 30
+    r = subprocess.run([PROGRAM, "inspect", "-m", tmp_path, "--json"], capture_output=True, preexec_fn=limit, timeout=20)
+    assert json.loads(r.stdout)["weights_bytes"] == at
 
 
 def test_inspect():

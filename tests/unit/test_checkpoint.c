@@ -47,7 +47,7 @@ static struct checkpoint *open_good(const char *dir)
 {
     struct checkpoint *c = NULL;
     struct error       e = {0};
-    if (checkpoint_open(&c, dir, &log_sink, NULL, &e))
+    if (checkpoint_open(&c, dir, false, &log_sink, NULL, &e))
         fail_msg("%s", e.msg);
     return c;
 }
@@ -56,7 +56,7 @@ static void check_fails(const char *dir, int code, const char *words)
 {
     struct checkpoint *c;
     struct error       e = {0};
-    assert_int_equal(checkpoint_open(&c, dir, &log_sink, NULL, &e), code);
+    assert_int_equal(checkpoint_open(&c, dir, false, &log_sink, NULL, &e), code);
     if (!strstr(e.msg, words))
         fail_msg("'%s' lacks '%s'", e.msg, words);
 }
