@@ -47,8 +47,8 @@ ISA_avx2       := -mavx2 -mfma -mf16c -mbmi2
 ISA_avx512     := $(ISA_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512cd -mprefer-vector-width=512
 ISA_avx512vnni := $(ISA_avx512) -mavx512vnni
 ISA_avx512bf16 := $(ISA_avx512) -mavx512bf16
-ISA_neon       := -march=armv8-a
-ISA_neondot    := -march=armv8.2-a+dotprod
+ISA_neon       := -march=armv8-a $(if $(findstring clang,$(CC)),,-fno-schedule-insns)# GCC schedules sums into spills
+ISA_neondot    := $(ISA_neon) -march=armv8.2-a+dotprod
 ifeq ($(SIMDE),1)
 CPPFLAGS += -DMLXCEL_SIMDE
 CFLAGS   += -Wno-psabi

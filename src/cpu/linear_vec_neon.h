@@ -44,9 +44,10 @@ VEC_INLINE vi vi_add(vi x, vi y)
 }
 VEC_INLINE int32x4_t vi_bits4(int32x4_t x, int n, int mask)
 {
+    const int  left = (n < 0 ? 0xff >> -n : 0xff << n) & 0xff; /* after a shift of bytes there may be nothing to mask */
     uint8x16_t b = vreinterpretq_u8_s32(x);
     b = n < 0 ? b >> (uint8_t)-n : b << (uint8_t)n;
-    return vreinterpretq_s32_u8(vandq_u8(b, vdupq_n_u8((uint8_t)mask)));
+    return vreinterpretq_s32_u8(left & ~mask ? vandq_u8(b, vdupq_n_u8((uint8_t)mask)) : b);
 }
 VEC_INLINE vi vi_bits(vi x, int n, int mask)
 {
