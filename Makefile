@@ -149,7 +149,7 @@ check:
 
 # Tests of kernels whose instructions an x86-64 machine lacks: AVX-512 by emulation; NEON under qemu-user, on a core
 # without dot products and on one with them, which has only its own matrix products.
-AVX512_TESTS := build/simde/tests/kernel/kernelcheck build/simde/tests/arch/test_logits
+AVX512_TESTS := $(addprefix build/simde/tests/,kernel/kernelcheck arch/test_logits engine/test_order_law)
 NEON_CHECK   := build/aarch64/tests/kernel/kernelcheck
 NEON_TESTS   := 'qemu-aarch64 -cpu cortex-a53 $(NEON_CHECK) --level neon' \
                 'qemu-aarch64 -cpu max $(NEON_CHECK) --level neondot --filter linear'
