@@ -2,7 +2,7 @@
  * arithmetic.
  *
  * Packed weights. Outputs are taken in tiles of 16 (one lane each), so a product needs no sums across lanes and any
- * number of rows and threads computes an output in the same order. The last tile is padded with zeros.
+ * number of rows and threads computes an output in the same order. The last tile repeats the last row.
  *
  *   dense      tile: [n_in][16] elements in their stored type (F32 when dequantized for exact mode)
  *
@@ -175,6 +175,11 @@ struct bf16_fns {
     void (*product)(const struct packed *p, const unsigned char *tile, int n_tile, int64_t k0, int64_t n,
                     const struct acts *a, int64_t row, int64_t n_row, struct chains *c);
 };
+
+/* linear_tile.c: makes tile t of p from the planes of w. `scratch` is for one call at a time; its size is false when it
+ * overflows. */
+void linear_tile_pack(const struct packed *p, const struct weight *w, int64_t t, void *scratch, unsigned char *tile);
+bool linear_tile_scratch(int64_t n_in, size_t *size);
 
 /* linear_pack.c */
 int    linear_prepare(struct backend *b, struct weight *w, unsigned uses, struct error *e);

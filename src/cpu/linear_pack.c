@@ -61,109 +61,12 @@ static bool plan(struct packed *p, const struct weight *w, const struct cpu *c, 
            num_align(*size, 64, size);
 }
 
-/* --- one tile -------------------------------------------------------------------------------------------------------
- */
-
-static const void *row_of(const void *plane, size_t row_bytes, int64_t row)
-{
-    return (const char *)plane + (size_t)row * row_bytes;
-}
-
-#define BYTES4 0x01010101u
-
-/* Adds the four values of quad j, each below 2^b in its byte, to a plane of zeros; `lane` is the output's place in it.
- */
-static void put_quad(unsigned char *lane, int b, int j, uint32_t values)
-{
-    uint32_t v;
-    lane += j % b * LINEAR_QUAD_BYTES;
-    memcpy(&v, lane, sizeof v);
-    v |= values << (b * (j / b));
-    memcpy(lane, &v, sizeof v);
-}
-
-/* codes: the row's codes, whole blocks; o: the output's lane. Loading spends its time here, so four codes go at once. */
-static void place_codes(const struct packed *p, unsigned char *tile, int o, const uint8_t *codes)
-{
-    int      low = linear_low_bits(p->bits), rest = p->bits - low;
-    uint32_t low_mask = ((1u << low) - 1) * BYTES4, rest_mask = ((1u << rest) - 1) * BYTES4, c;
-    for (int64_t b = 0; b < linear_blocks(p->n_in); b++) {
-        int64_t        g = b / p->group_blocks;
-        unsigned char *block = tile + (size_t)g * p->group_size + (size_t)(b % p->group_blocks) * p->block_size;
-        for (int j = 0; j < LINEAR_QUADS; j++, codes += sizeof c) {
-            memcpy(&c, codes, sizeof c);
-            put_quad(block + 4 * o, low, j, c & low_mask);
-            if (rest)
-                put_quad(block + low * LINEAR_QUAD_BYTES + 4 * o, rest, j, c >> low & rest_mask);
-        }
-    }
-}
-
-static void place_scales(const struct packed *p, unsigned char *tile, int o, const void *scales, const void *biases)
-{
-    size_t  size = dtype_size(p->dtype), at = (size_t)p->group_blocks * p->block_size + (size_t)o * size;
-    int64_t groups = p->n_in * p->parts / (p->group_blocks * LINEAR_BLOCK);
-    for (int64_t g = 0; g < groups; g++) {
-        unsigned char *s = tile + (size_t)(g / p->parts) * p->group_size + at;
-        memcpy(s + (size_t)(g % p->parts) * LINEAR_TILE * size, (const char *)scales + (size_t)g * size, size);
-        if (p->form == LINEAR_AFFINE && biases)
-            memcpy(s + LINEAR_TILE * size, (const char *)biases + (size_t)g * size, size);
-    }
-}
-
-/* mxfp8: blocks of scales and codes. */
-static void place_fp8(const struct packed *p, unsigned char *tile, int o, const uint8_t *codes, const uint8_t *scales)
-{
-    for (int64_t b = 0; b < p->n_in / LINEAR_BLOCK; b++, tile += LINEAR_FP8_BLOCK) {
-        tile[o] = scales[b];
-        for (int i = 0; i < LINEAR_BLOCK; i++)
-            tile[(i + 1) * LINEAR_TILE + o] = *codes++;
-    }
-}
-
 struct pack {
     const struct weight *w;
     struct packed       *p;
-    unsigned char       *scratch; /* row_scratch bytes for each member */
-    size_t               row_scratch;
+    unsigned char       *scratch; /* tile_scratch bytes for each member */
+    size_t               tile_scratch;
 };
-
-static void place_dense(const struct packed *p, unsigned char *tile, int o, const void *row)
-{
-    size_t size = dtype_size(p->dtype), pair = p->form == LINEAR_BF16 ? 2 : 1; /* inputs that stand together */
-    for (size_t i = 0; i < (size_t)p->n_in; i++)
-        memcpy(tile + ((i / pair * LINEAR_TILE + (size_t)o) * pair + i % pair) * size, (const char *)row + i * size,
-               size);
-}
-
-/* Output row `row` into lane o of its tile. buf holds one row of codes or of float32. */
-static void pack_row(const struct pack *k, unsigned char *tile, int o, int64_t row, void *buf)
-{
-    const struct weight *w = k->w;
-    const struct quant  *q = &w->quant;
-    if (q->mode == QUANT_NONE) {
-        place_dense(k->p, tile, o, row_of(w->data, (size_t)w->n_in * dtype_size(w->dtype), row));
-        return;
-    }
-    if (k->p->form == LINEAR_BF16 || (k->p->form == LINEAR_DENSE && k->p->dtype != DTYPE_F8_E4M3)) {
-        weight_row(w, row, buf);
-        if (k->p->dtype == DTYPE_BF16)
-            quant_narrow(DTYPE_BF16, buf, w->n_in, buf);
-        place_dense(k->p, tile, o, buf);
-        return;
-    }
-    const void *codes = row_of(w->data, quant_row_bytes(q, w->n_in), row);
-    const void *scales = row_of(w->scales, quant_scale_row_bytes(q, w->n_in), row);
-    const void *biases = w->biases ? row_of(w->biases, quant_scale_row_bytes(q, w->n_in), row) : NULL;
-    if (k->p->dtype == DTYPE_F8_E4M3) {
-        place_fp8(k->p, tile, o, codes, scales);
-        return;
-    }
-    memset((char *)buf + w->n_in / LINEAR_BLOCK * LINEAR_BLOCK, 0, LINEAR_BLOCK); /* the last block may be a half */
-    quant_codes_row(q, codes, w->n_in, buf);
-    place_codes(k->p, tile, o, buf);
-    place_scales(k->p, tile, o, scales, biases);
-}
 
 static void pack_tiles(void *arg, int i, int n)
 {
@@ -171,13 +74,8 @@ static void pack_tiles(void *arg, int i, int n)
     struct packed     *p = k->p;
     long               lo, hi;
     pool_share((long)p->n_tile, 1, i, n, &lo, &hi);
-    for (long t = lo; t < hi; t++) {
-        unsigned char *tile = p->data + (size_t)t * p->tile_size;
-        int            rows = (int)MIN(p->n_out - t * LINEAR_TILE, LINEAR_TILE);
-        memset(tile, 0, p->tile_size);
-        for (int o = 0; o < rows; o++)
-            pack_row(k, tile, o, t * LINEAR_TILE + o, k->scratch + (size_t)i * k->row_scratch);
-    }
+    for (long t = lo; t < hi; t++)
+        linear_tile_pack(p, k->w, t, k->scratch + (size_t)i * k->tile_scratch, p->data + (size_t)t * p->tile_size);
 }
 
 /* --- the backend's functions ----------------------------------------------------------------------------------------
@@ -214,8 +112,8 @@ static int prepare_matrix(struct cpu *c, struct weight *w, struct error *e)
     struct packed head;
     size_t        size, scratch;
     struct pack   k = {.w = w};
-    if (!plan(&head, w, c, &size) || !num_mul((size_t)w->n_in, sizeof(float), &k.row_scratch) ||
-        !num_align(k.row_scratch, 64, &k.row_scratch) || !num_mul(k.row_scratch, (size_t)pool_size(c->pool), &scratch))
+    if (!plan(&head, w, c, &size) || !linear_tile_scratch(w->n_in, &k.tile_scratch) ||
+        !num_mul(k.tile_scratch, (size_t)pool_size(c->pool), &scratch))
         return too_large(w, e);
     k.p = huge_alloc(&c->weights, size);
     k.scratch = malloc(MAX(scratch, (size_t)1));

@@ -34,6 +34,16 @@ static void unpack(const uint8_t *p, int bits, int n, uint8_t *out)
         out[i] = (uint8_t)(v >> (i * bits) & ((1u << bits) - 1));
 }
 
+/* The 8 codes in the low bits of v, one a byte: halves, quarters and eighths are moved apart. */
+static uint64_t spread(uint64_t v, int bits)
+{
+    uint64_t four = ((uint64_t)1 << 4 * bits) - 1, two = (((uint64_t)1 << 2 * bits) - 1) * 0x0000000100000001;
+    uint64_t one = (((uint64_t)1 << bits) - 1) * 0x0001000100010001;
+    v = (v & four) | (v >> 4 * bits & four) << 32;
+    v = (v & two) | (v >> 2 * bits & two) << 16;
+    return (v & one) | (v >> bits & one) << 8;
+}
+
 static void codes_row(const struct quant *q, const void *codes, int64_t K, uint8_t *out)
 {
     const uint8_t *p = codes;
@@ -41,17 +51,16 @@ static void codes_row(const struct quant *q, const void *codes, int64_t K, uint8
         memcpy(out, p, (size_t)K);
         return;
     }
-    if (q->bits == 4) { /* most checkpoints: loading spends its time here */
-        for (int64_t i = 0; i < K / 2; i++) {
-            out[2 * i] = p[i] & 15;
-            out[2 * i + 1] = p[i] >> 4;
+    for (int64_t i = 0; i < K; i += PACK, p += q->bits) {
+        uint64_t v;
+        if (K - i >= 32) { /* 4 packs: at least 8 bytes */
+            memcpy(&v, p, sizeof v);
+            v = spread(v, q->bits);
+            memcpy(out + i, &v, sizeof v);
+        } else {
+            unpack(p, q->bits, (int)MIN(K - i, PACK), out + i);
         }
-        if (K % 2)
-            out[K - 1] = p[K / 2] & 15;
-        return;
     }
-    for (int64_t i = 0; i < K; i += PACK, p += q->bits)
-        unpack(p, q->bits, (int)MIN(K - i, PACK), out + i);
 }
 
 static void pack_row(const struct quant *q, const uint8_t *codes, int64_t K, void *out)
