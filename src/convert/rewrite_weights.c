@@ -201,7 +201,7 @@ static void release(const struct rewrite *r, const struct rewrite_param *v)
     for (int i = 0; i < REWRITE_PLANES; i++) {
         const struct tensor_view *t = source_plane(r, v, i);
         if (t)
-            checkpoint_release(r->model->checkpoint, t);
+            checkpoint_release(t);
     }
 }
 

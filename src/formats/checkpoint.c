@@ -20,18 +20,13 @@ struct shard {
     struct safetensors st;
 };
 
-struct entry {
-    struct tensor_view view;
-    void              *copy; /* aligned, made by checkpoint_data; NULL while there is none */
-};
-
 struct checkpoint {
-    struct shards files;
-    struct shard *shards; /* those that could be read */
-    size_t        n_shards;
-    struct entry *entries; /* sorted by name */
-    size_t        n, bytes;
-    bool          headers; /* only they are mapped */
+    struct shards       files;
+    struct shard       *shards; /* those that could be read */
+    size_t              n_shards;
+    struct tensor_view *tensors; /* sorted by name */
+    size_t              n, bytes;
+    bool                headers; /* only they are mapped */
 };
 
 /* Maps the file's header alone; *size gets the file's size. */
@@ -62,7 +57,7 @@ static int open_shard(struct checkpoint *c, const char *path, struct error *e)
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const struct entry *)a)->view.name, ((const struct entry *)b)->view.name);
+    return strcmp(((const struct tensor_view *)a)->name, ((const struct tensor_view *)b)->name);
 }
 
 /* Fills entries from all shards; a name that two files hold is a fault. */
@@ -71,17 +66,17 @@ static int merge(struct checkpoint *c, struct faults *f, struct error *e)
     size_t total = 0;
     for (size_t i = 0; i < c->n_shards; i++)
         total += c->shards[i].st.n;
-    c->entries = calloc(MAX(total, (size_t)1), sizeof *c->entries);
-    if (!c->entries)
+    c->tensors = calloc(MAX(total, (size_t)1), sizeof *c->tensors);
+    if (!c->tensors)
         return error_nomem(e, "the list of tensors");
     for (size_t i = 0; i < c->n_shards; i++)
         for (size_t k = 0; k < c->shards[i].st.n; k++) {
-            c->entries[c->n].view = c->shards[i].st.tensors[k];
-            c->bytes += c->entries[c->n++].view.size;
+            c->tensors[c->n] = c->shards[i].st.tensors[k];
+            c->bytes += c->tensors[c->n++].size;
         }
-    qsort(c->entries, c->n, sizeof *c->entries, by_name);
+    qsort(c->tensors, c->n, sizeof *c->tensors, by_name);
     for (size_t i = 1; i < c->n; i++) {
-        const struct tensor_view *a = &c->entries[i - 1].view, *b = &c->entries[i].view;
+        const struct tensor_view *a = &c->tensors[i - 1], *b = &c->tensors[i];
         if (strcmp(a->name, b->name) == 0) {
             bool less = strcmp(a->file, b->file) < 0;
             faults_add(f, ERR_FORMAT, a->name, "tensor '%s' is in two files, %s and %s", a->name,
@@ -150,14 +145,12 @@ void checkpoint_close(struct checkpoint *c)
 {
     if (!c)
         return;
-    for (size_t i = 0; i < c->n; i++)
-        free(c->entries[i].copy);
     for (size_t i = 0; i < c->n_shards; i++) {
         safetensors_deinit(&c->shards[i].st);
         file_map_close(&c->shards[i].map);
     }
     free(c->shards);
-    free(c->entries);
+    free(c->tensors);
     shards_deinit(&c->files);
     free(c);
 }
@@ -185,14 +178,13 @@ size_t checkpoint_bytes(const struct checkpoint *c)
 
 const struct tensor_view *checkpoint_at(const struct checkpoint *c, size_t i)
 {
-    return &c->entries[i].view;
+    return &c->tensors[i];
 }
 
 const struct tensor_view *checkpoint_find(const struct checkpoint *c, const char *name)
 {
-    struct entry key = {.view.name = name};
-    /* The view is an entry's first member, so the entry's address is the view's. */
-    return c->n ? bsearch(&key, c->entries, c->n, sizeof *c->entries, by_name) : NULL;
+    struct tensor_view key = {.name = name};
+    return c->n ? bsearch(&key, c->tensors, c->n, sizeof *c->tensors, by_name) : NULL;
 }
 
 const char *checkpoint_metadata(const struct checkpoint *c, const char *key)
@@ -206,36 +198,21 @@ const char *checkpoint_metadata(const struct checkpoint *c, const char *key)
     return NULL;
 }
 
-/* The entry that t is the view of. */
-static struct entry *entry_of(const struct checkpoint *c, const struct tensor_view *t)
+/* madvise over the whole pages inside t's data. */
+static void advise(const struct tensor_view *t, int advice)
 {
-    return &c->entries[(const struct entry *)t - c->entries];
-}
-
-const void *checkpoint_data(const struct checkpoint *c, const struct tensor_view *t, struct error *e)
-{
-    struct entry *x = entry_of(c, t);
-    if ((uintptr_t)t->data % dtype_align(t->dtype) == 0)
-        return t->data;
-    if (!x->copy) {
-        x->copy = malloc(MAX(t->size, (size_t)1));
-        if (!x->copy) {
-            error_set(e, ERR_NOMEM, t->name, "out of memory for a copy of tensor '%s' (%zu bytes)", t->name, t->size);
-            return NULL;
-        }
-        memcpy(x->copy, t->data, t->size);
-    }
-    return x->copy;
-}
-
-void checkpoint_release(const struct checkpoint *c, const struct tensor_view *t)
-{
-    struct entry *x = entry_of(c, t);
-    uintptr_t     page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)t->data, end = begin + t->size;
-    size_t        before = (size_t)(-begin % page), after = (size_t)(end % page); /* outside the whole pages */
-    free(x->copy);
-    x->copy = NULL;
-    /* A private mapping that was never written: the pages come back from the file when they are read again. */
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)t->data, end = begin + t->size;
+    size_t    before = (size_t)(-begin % page), after = (size_t)(end % page);
     if (t->size > before + after)
-        madvise((char *)t->data + before, t->size - before - after, MADV_DONTNEED);
+        madvise((char *)t->data + before, t->size - before - after, advice);
+}
+
+void checkpoint_prefetch(const struct tensor_view *t)
+{
+    advise(t, MADV_WILLNEED);
+}
+
+void checkpoint_release(const struct tensor_view *t)
+{
+    advise(t, MADV_DONTNEED); /* a private mapping that was never written: its pages come back from the file */
 }

@@ -6,9 +6,9 @@
  * disagree about a tensor's place, the shards are right.
  *
  * The data are views of read-only mappings that live until checkpoint_close. MLX pads no header, so most of its files
- * hold tensors at odd addresses: checkpoint_data gives an aligned pointer, copying only where it must.
+ * hold tensors at odd addresses: whoever reads them does so at any address.
  *
- * Reading is thread-safe, except checkpoint_data and checkpoint_release on the same tensor.
+ * Reading is thread-safe.
  */
 #ifndef MLXCEL_FORMATS_CHECKPOINT_H
 #define MLXCEL_FORMATS_CHECKPOINT_H
@@ -39,12 +39,9 @@ const struct tensor_view *checkpoint_find(const struct checkpoint *c, const char
 /* A text of __metadata__, from the first file that has the key; NULL if none has. */
 const char *checkpoint_metadata(const struct checkpoint *c, const char *key);
 
-/* The data of t (a view of c) at an address aligned to its element type: the view itself, or a copy that lives until
- * checkpoint_release or checkpoint_close. NULL when out of memory (*e set). */
-const void *checkpoint_data(const struct checkpoint *c, const struct tensor_view *t, struct error *e);
-
-/* t's bytes are not needed for now: frees the copy that checkpoint_data made and lets the system take back the whole
- * pages inside the mapping. t->data stays readable; a pointer to a copy does not. */
-void checkpoint_release(const struct checkpoint *c, const struct tensor_view *t);
+/* t's bytes will be needed soon: begins to read them from the file. */
+void checkpoint_prefetch(const struct tensor_view *t);
+/* They are not needed for now: lets the system take back the whole pages among them. t->data stays readable. */
+void checkpoint_release(const struct tensor_view *t);
 
 #endif

@@ -40,11 +40,6 @@ size_t dtype_size(enum dtype d)
     return bits % 8 ? 0 : (size_t)bits / 8;
 }
 
-size_t dtype_align(enum dtype d)
-{
-    return d == DTYPE_C64 ? 4 : MAX(dtype_size(d), (size_t)1);
-}
-
 bool dtype_is_float16_32(enum dtype d)
 {
     return d == DTYPE_F16 || d == DTYPE_BF16 || d == DTYPE_F32;

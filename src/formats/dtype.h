@@ -23,7 +23,6 @@ const char *dtype_name(enum dtype d);          /* "BF16"; "none" for DTYPE_NONE 
 enum dtype  dtype_from_name(struct str s);     /* exact, case matters; DTYPE_NONE when unknown */
 int         dtype_bits(enum dtype d);          /* bits per element; 0 for DTYPE_NONE */
 size_t      dtype_size(enum dtype d);          /* bytes per element; 0 for DTYPE_NONE and the packed types */
-size_t      dtype_align(enum dtype d);         /* alignment that typed reads need: 1, 2, 4 or 8 */
 bool        dtype_is_float16_32(enum dtype d); /* F16, BF16 or F32: what dense weights and scales are stored in */
 
 /* Element i of an array of F32, F16 or BF16 (which need not be aligned), as float32. */

@@ -13,7 +13,7 @@ struct tensor_view {
     enum dtype  dtype;
     int         n_dim; /* 0 for a scalar */
     int64_t     shape[TENSOR_DIMS_MAX];
-    const void *data; /* as stored: little-endian, last dimension contiguous, at any address (see checkpoint_data) */
+    const void *data; /* as stored: little-endian, last dimension contiguous, at any address */
     size_t      size; /* bytes */
 };
 

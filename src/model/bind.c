@@ -289,45 +289,38 @@ static unsigned uses_of(const struct params *p, const struct param *row)
     }
 }
 
-/* Points at aligned data (a copy where the file is not aligned), prepares, and gives the pages back. */
-static int prepare_row(const struct params *p, const struct param *row, struct checkpoint *c, struct backend *backend,
-                       struct error *e)
+#define READ_AHEAD ((size_t)128 << 20) /* bytes of planes that the system reads while others are packed */
+
+/* Calls f for every plane of a weight that is bound. */
+static void for_planes(const struct param *row, struct checkpoint *c, void (*f)(const struct tensor_view *t))
 {
-    struct weight    *w = row->weight;
-    const char *const suffix[] = {".weight", w->quant.mode == QUANT_FP8 ? FP8_SCALES : ".scales", ".biases"};
-    const void      **slot[] = {&w->data, &w->scales, &w->biases};
-    unsigned          uses = uses_of(p, row);
+    const char *const suffix[] = {".weight", row->weight->quant.mode == QUANT_FP8 ? FP8_SCALES : ".scales", ".biases"};
     char              name[512];
-    int               err = 0;
-    for (int i = 0; i < 3 && !err; i++) {
-        if (!*slot[i])
-            continue;
+    for (size_t i = 0; i < ARRAY_LEN(suffix) && row->bytes; i++) {
         snprintf(name, sizeof name, "%s%s", row->name, suffix[i]);
-        *slot[i] = checkpoint_data(c, checkpoint_find(c, name), e);
-        err = *slot[i] ? 0 : ERR_NOMEM;
+        const struct tensor_view *t = checkpoint_find(c, name);
+        if (t)
+            f(t);
     }
-    if (!err)
-        err = backend->prepare(backend, w, uses, e);
-    for (int i = 0; i < 3 && !err; i++) {
-        snprintf(name, sizeof name, "%s%s", row->name, suffix[i]);
-        const struct tensor_view *t = *slot[i] ? checkpoint_find(c, name) : NULL;
-        if (t && (!(uses & WEIGHT_EMBED) || *slot[i] == t->data))
-            checkpoint_release(c, t); /* an embedding keeps its copy: rows are read from it */
-    }
-    return err;
 }
 
 int params_prepare(struct params *p, struct checkpoint *c, struct backend *backend, struct error *e)
 {
+    size_t next = 0, ahead = 0; /* rows before `next` are being read, `ahead` bytes of them not yet prepared */
     for (size_t i = 0; i < p->n; i++) {
         const struct param *row = &p->v[i];
-        int                 err = 0;
-        if (row->role == ROLE_BIAS && row->bytes)
-            err = prepare_bias(p, row, c, e);
-        else if (row->role != ROLE_BIAS && row->weight->data)
-            err = prepare_row(p, row, c, backend, e);
+        for (; next < p->n && ahead < READ_AHEAD; next++) {
+            for_planes(&p->v[next], c, checkpoint_prefetch);
+            ahead += p->v[next].bytes;
+        }
+        if (row->bytes == 0) /* not bound */
+            continue;
+        int err = row->role == ROLE_BIAS ? prepare_bias(p, row, c, e)
+                                         : backend->prepare(backend, row->weight, uses_of(p, row), e);
         if (err)
             return err;
+        for_planes(row, c, checkpoint_release);
+        ahead -= row->bytes;
     }
     return 0;
 }

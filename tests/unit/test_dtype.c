@@ -30,9 +30,6 @@ static void sizes(void **state)
     (void)state;
     assert_int_equal(dtype_size(DTYPE_BF16), 2);
     assert_int_equal(dtype_size(DTYPE_F4), 0);
-    assert_int_equal(dtype_align(DTYPE_F4), 1);
-    assert_int_equal(dtype_align(DTYPE_C64), 4);
-    assert_int_equal(dtype_align(DTYPE_F64), 8);
 }
 
 static void bytes_are_checked(void **state)
