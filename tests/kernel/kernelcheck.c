@@ -2,9 +2,11 @@
  * double-precision reference with a bound computed from the data, and bit for bit between levels, threads and batches.
  *
  *   kernelcheck [--filter TEXT] [--level NAME] [--seed N] [--bench [--threads N]] [--list]
+ *   kernelcheck --roof DIR [--threads N]
  *
  * The seed is printed and repeats a run. An access outside a buffer ends the program with the name of the check. With
- * --bench the checks' benchmarks run instead and print rates beside this machine's read bandwidth.
+ * --bench the checks' benchmarks run instead and print rates beside this machine's read bandwidth. --roof prints how fast
+ * the packed weights of the model in DIR can be read (roof.c).
  */
 #include <signal.h>
 #include <stdio.h>
@@ -96,13 +98,14 @@ static bool check_run(const struct check *c, bool bench)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: kernelcheck [--filter TEXT] [--level NAME] [--seed N] [--bench [--threads N]] [--list]\n");
+    fprintf(stderr, "usage: kernelcheck [--filter TEXT] [--level NAME] [--seed N] [--bench [--threads N]] [--list]\n"
+                    "       kernelcheck --roof DIR [--threads N]\n");
     return 2;
 }
 
 int main(int argc, char **argv)
 {
-    const char *filter = "";
+    const char *filter = "", *roof = NULL;
     bool        bench = false, list = false;
     int         only = -1, passed = 0, failed = 0;
     kc.seed = (uint64_t)time(NULL);
@@ -115,6 +118,8 @@ int main(int argc, char **argv)
             return usage();
         else if (!strcmp(a, "--filter"))
             filter = v;
+        else if (!strcmp(a, "--roof"))
+            roof = v;
         else if (!strcmp(a, "--seed"))
             kc.seed = strtoull(v, NULL, 0);
         else if (!strcmp(a, "--threads") && atoi(v) > 0)
@@ -122,6 +127,8 @@ int main(int argc, char **argv)
         else if (strcmp(a, "--level") || (only = cpu_level_from_name(v)) < 0)
             return usage();
     }
+    if (roof)
+        return kc_roof(roof, kc.threads);
     signal(SIGSEGV, on_fault);
     signal(SIGBUS, on_fault);
     signal(SIGILL, on_fault);
