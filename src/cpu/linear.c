@@ -13,13 +13,14 @@
  */
 #include "cpu/linear.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
 #include "cpu/rows.h"
 
-#define CHUNK_MIN 16
+#define CHUNK_MIN 16 /* a multiple of LINEAR_GROUP */
 #define ROWS_AHEAD                                                                                                     \
     8 /* whose lines are asked for while results are written: rows are far apart, often in the same cache set */
 #define CHUNK_BYTES (192 << 10) /* of activations that one chunk of rows may take: about half of an L2 cache */
@@ -63,26 +64,51 @@ struct scratch { /* of one thread */
     struct chains chains[LINEAR_ROWS * LINEAR_GEMV_TILES]; /* [rows][tiles side by side] */
 };
 
-/* Rows of n_in inputs as kernels take them, behind the threads' scratch. */
-static struct acts acts_of(const struct cpu *c, int64_t n_in)
+/* Rows and groups of rows that a step may have: a row each for every thread when there is one row. */
+static int64_t rows_most(const struct cpu *c)
 {
-    struct acts a = {.n_in = n_in, .terms = c->precision == PRECISION_HIGH ? 2 : 1};
+    return MAX((c->lim.n_row + LINEAR_GROUP - 1) / LINEAR_GROUP, pool_size(c->pool)) * LINEAR_GROUP;
+}
+
+static int terms_of(const struct cpu *c)
+{
+    return c->precision == PRECISION_HIGH ? 2 : 1;
+}
+
+/* qblocks of a group of rows, a multiple of a cache line. */
+static int64_t group_stride(const struct cpu *c, int64_t n_in, int group)
+{
+    return (linear_blocks(n_in) * terms_of(c) * group + 3) / 4 * 4;
+}
+
+static int64_t bf16_stride(const struct cpu *c, int64_t n_in)
+{
+    return c->bf16 ? (n_in + 31) / 32 * 32 : 0; /* whole cache lines */
+}
+
+/* Rows of n_in inputs as kernels take them, behind the threads' scratch. */
+static struct acts acts_of(const struct cpu *c, int64_t n_in, int group)
+{
+    struct acts a = {.n_in = n_in, .terms = terms_of(c), .group = group, .stride = group_stride(c, n_in, group)};
     a.blocks = linear_blocks(n_in) * a.terms;
-    a.stride = (size_t)a.blocks * (LINEAR_BLOCK + 16) + (c->bf16 ? (size_t)(n_in + n_in % 2) * sizeof(uint16_t) : 0);
-    a.stride = (a.stride + 63) & ~(size_t)63;
-    a.base = (unsigned char *)((struct scratch *)c->linear_scratch + pool_size(c->pool));
+    a.bf16 = (uint16_t *)(void *)((struct scratch *)c->linear_scratch + pool_size(c->pool));
+    a.bf16_stride = bf16_stride(c, n_in);
+    a.base = (struct qblock *)(void *)(a.bf16 + rows_most(c) * bf16_stride(c, c->lim.n_in));
     return a;
 }
 
 int linear_reserve(struct cpu *c, struct error *e)
 {
-    int    threads = pool_size(c->pool);
-    size_t size, rows = (size_t)MAX(c->lim.n_row, threads); /* one row each when there is one row */
+    size_t size, row, rows = (size_t)rows_most(c), threads = (size_t)pool_size(c->pool);
     free(c->linear_scratch);
     c->linear_scratch = NULL;
-    if (c->lim.n_in > INT64_MAX / 256 || !num_mul(rows, acts_of(c, c->lim.n_in).stride, &size) ||
-        !num_add(size, (size_t)threads * sizeof(struct scratch), &size))
-        return error_set(e, ERR_LIMIT, NULL, "steps of %zu rows are too large for this machine", rows);
+    if (c->lim.n_in > INT64_MAX / 256)
+        row = SIZE_MAX;
+    else
+        row = (size_t)group_stride(c, c->lim.n_in, 1) * sizeof(struct qblock) +
+              (size_t)bf16_stride(c, c->lim.n_in) * sizeof(uint16_t);
+    if (!num_mul(rows, row, &size) || !num_add(size, threads * sizeof(struct scratch), &size))
+        return error_set(e, ERR_LIMIT, NULL, "steps of %" PRId64 " rows are too large for this machine", c->lim.n_row);
     c->linear_scratch = aligned_alloc(64, size);
     return c->linear_scratch ? 0 : error_nomem(e, "the scratch of matrix products");
 }
@@ -109,26 +135,30 @@ static const struct packed *packed_of(const struct weight *w)
     return w->packed;
 }
 
-static void sum_chains(const struct chains *restrict c, bool affine, float *restrict out)
+/* The place of a tile in rows from `row` on of product k. */
+static struct tile_out out_of(const struct job *j, int k, int64_t tile, int64_t row)
 {
-    if (affine)
-        for (int o = 0; o < LINEAR_TILE; o++)
-            out[o] = c->a[o] + c->b[o];
-    else
-        memcpy(out, c->a, sizeof c->a);
+    const struct weight *w = j->w[k];
+    int64_t              o = tile * LINEAR_TILE;
+    return (struct tile_out){.y = tensor_row(j->y[k], row) + o,
+                             .stride = j->y[k].stride,
+                             .bias = w->bias ? w->bias + o : NULL,
+                             .n = (int)MIN(packed_of(w)->n_out - o, LINEAR_TILE)};
 }
 
-/* Writes one row of one tile: the chains' sum and the bias. */
-static void finish(const struct weight *w, int64_t tile, const struct chains *c, float *y)
+/* Writes rows row .. row + n - 1 of n_tile tiles of a float product, whose sums are c[n][n_tile]. */
+static void finish(const struct job *j, int k, int64_t tile, int n_tile, int64_t row, int64_t n, const struct chains *c)
 {
-    const struct packed *p = packed_of(w);
-    int64_t              o0 = tile * LINEAR_TILE, n = MIN(p->n_out - o0, LINEAR_TILE);
-    float                part[LINEAR_TILE], *out = n == LINEAR_TILE ? y + o0 : part;
-    sum_chains(c, p->form == LINEAR_AFFINE, out);
-    for (int64_t o = 0; w->bias && o < n; o++)
-        out[o] += w->bias[o0 + o];
-    if (out == part)
-        memcpy(y + o0, part, (size_t)n * sizeof *part);
+    for (int t = 0; t < n_tile; t++) {
+        struct tile_out out = out_of(j, k, tile + t, row);
+        for (int64_t r = 0; r < n; r++, out.y += out.stride) {
+            const float *sum = c[r * n_tile + t].a;
+            if (r + ROWS_AHEAD < n)
+                __builtin_prefetch(out.y + ROWS_AHEAD * out.stride, 1);
+            for (int o = 0; o < out.n; o++)
+                out.y[o] = out.bias ? sum[o] + out.bias[o] : sum[o];
+        }
+    }
 }
 
 static struct chains *zeroed(struct chains *c, int64_t n)
@@ -142,25 +172,28 @@ static void one_row(const struct job *j, int k, int64_t tile, int n_tile, int me
     const struct packed     *p = packed_of(j->w[k]);
     const struct linear_fns *f = j->cpu->linear;
     const unsigned char     *data = packed_tile(p, tile);
+    if (p->form == LINEAR_AFFINE || p->form == LINEAR_E2M1) {
+        struct tile_out out = out_of(j, k, tile, 0);
+        f->gemv(p, data, &j->acts, member, &out);
+        return;
+    }
     if (p->form == LINEAR_DENSE)
         f->dense_gemv(p, data, n_tile, tensor_row(j->x, 0), c);
-    else if (p->form == LINEAR_BF16)
-        j->cpu->bf16->product(p, data, n_tile, 0, linear_pairs(p->n_in), &j->acts, member, 1, zeroed(c, n_tile));
     else
-        f->gemv(p, data, &j->acts, member, c);
-    for (int t = 0; t < n_tile; t++)
-        finish(j->w[k], tile + t, c + t, tensor_row(j->y[k], 0));
+        j->cpu->bf16->product(p, data, n_tile, 0, linear_pairs(p->n_in), &j->acts, member, 1, zeroed(c, n_tile));
+    finish(j, k, tile, n_tile, 0, 1, c);
 }
 
 /* All inputs of n_tile tiles for rows row .. row + n - 1, a panel of inputs at a time. */
 static void many_chains(const struct job *j, const struct packed *p, const unsigned char *data, int n_tile, int64_t row,
-                        int64_t n, struct scratch *s)
+                        int64_t n, struct scratch *s, const struct tile_out *out)
 {
     const struct linear_fns *f = j->cpu->linear;
     bool                     dense = p->form == LINEAR_DENSE, pairs = p->form == LINEAR_BF16;
     int64_t                  units = dense ? p->n_in : pairs ? linear_pairs(p->n_in) : linear_blocks(p->n_in);
     int64_t                  panel = dense ? LINEAR_PANEL_K : pairs ? LINEAR_PANEL_PAIRS : LINEAR_PANEL;
-    zeroed(s->chains, n * n_tile);
+    if (dense || pairs)
+        zeroed(s->chains, n * n_tile);
     for (int64_t u = 0; u < units; u += panel) {
         int64_t m = MIN(units - u, panel);
         if (dense) {
@@ -169,7 +202,7 @@ static void many_chains(const struct job *j, const struct packed *p, const unsig
             j->cpu->bf16->product(p, data, n_tile, u, m, &j->acts, row, n, s->chains);
         } else {
             f->unpack(p, data, u, m, &s->panel);
-            f->gemm(p, &s->panel, u, m, &j->acts, row, n, s->chains);
+            f->gemm(p, &s->panel, u, m, &j->acts, row, n, s->chains, out);
         }
     }
 }
@@ -177,13 +210,10 @@ static void many_chains(const struct job *j, const struct packed *p, const unsig
 static void many_rows(const struct job *j, int k, int64_t tile, int n_tile, int64_t row, int64_t n, struct scratch *s)
 {
     const struct packed *p = packed_of(j->w[k]);
-    many_chains(j, p, packed_tile(p, tile), n_tile, row, n, s);
-    for (int64_t r = 0; r < n; r++) {
-        if (r + ROWS_AHEAD < n)
-            __builtin_prefetch(tensor_row(j->y[k], row + r + ROWS_AHEAD) + tile * LINEAR_TILE, 1);
-        for (int t = 0; t < n_tile; t++)
-            finish(j->w[k], tile + t, &s->chains[r * n_tile + t], tensor_row(j->y[k], row + r));
-    }
+    struct tile_out      out = out_of(j, k, tile, row);
+    many_chains(j, p, packed_tile(p, tile), n_tile, row, n, s, &out);
+    if (p->form == LINEAR_DENSE || p->form == LINEAR_BF16)
+        finish(j, k, tile, n_tile, row, n, s->chains);
 }
 
 static void silu_tiles(const struct job *j, int64_t tile, int n_tile, int64_t row, int64_t n)
@@ -262,10 +292,10 @@ static void job_run(struct job *j)
         if (k == 0 || !j->silu)
             j->tiles += packed_of(j->w[k])->n_tile;
     }
-    j->acts = acts_of(j->cpu, n_in);
-    j->chunk = MIN(MAX(CHUNK_BYTES / MAX(bytes, 1), CHUNK_MIN), LINEAR_ROWS);
-    while (j->chunk > CHUNK_MIN && (j->x.n_row + j->chunk - 1) / j->chunk * j->tiles < ITEMS_PER_THREAD * threads)
-        j->chunk /= 2;
+    j->acts = acts_of(j->cpu, n_in, j->x.n_row == 1 ? 1 : LINEAR_GROUP);
+    j->chunk = MIN(MAX(CHUNK_BYTES / MAX(bytes, 1), CHUNK_MIN), LINEAR_ROWS) / CHUNK_MIN * CHUNK_MIN;
+    while (j->chunk >= 2 * CHUNK_MIN && (j->x.n_row + j->chunk - 1) / j->chunk * j->tiles < ITEMS_PER_THREAD * threads)
+        j->chunk = j->chunk / (2 * CHUNK_MIN) * CHUNK_MIN;
     pool_deal(j->cpu->pool, (int32_t)((j->x.n_row + j->chunk - 1) / j->chunk * j->tiles));
     pool_run(j->cpu->pool, job_part, j);
 }

@@ -38,6 +38,7 @@
 
 #define LINEAR_TILE 16         /* outputs */
 #define LINEAR_BLOCK 32        /* inputs that share one activation scale */
+#define LINEAR_GROUP 8         /* quantized rows side by side */
 #define LINEAR_QUADS 8         /* of 4 inputs in a block */
 #define LINEAR_QUAD_BYTES 64   /* one byte for each code of 16 outputs */
 #define LINEAR_BLOCK_BYTES 512 /* codes of a block as bytes */
@@ -90,43 +91,40 @@ static inline int linear_low_bits(int bits)
 #define LINEAR_TERM2 (1.0f / 254.0f)
 #define LINEAR_TERM2_INV 254.0f
 
-/* Rows as kernels take them: row r stands at base + r * stride as q[blocks * 32], sx[blocks], d[blocks],
- * sum[blocks][2], and its values as bfloat16 where the level multiplies such. */
+/* A block of a quantized row. */
+struct qblock {
+    int8_t  q[LINEAR_BLOCK];
+    float   sx, d;
+    int32_t sum[2];
+};
+
+/* Quantized rows, in groups of LINEAR_GROUP (of 1 in steps of one row): blocks ascending, of each block the group's rows
+ * side by side, so that a kernel of several rows walks through one stream at constant distances. Beside them the rows as
+ * bfloat16 where the level multiplies such. */
 struct acts {
-    unsigned char *base;
-    size_t         stride;
+    struct qblock *base;
+    int            group;
+    int64_t        stride; /* qblocks from a group to the next */
     int64_t        n_in;
     int64_t        blocks; /* of a row: terms * linear_blocks(n_in) */
     int            terms;  /* 1, or 2: block b of the weight meets blocks 2b and 2b + 1 */
+    uint16_t      *bf16;
+    int64_t        bf16_stride; /* elements of a row */
 };
 
-static inline int8_t *acts_q(const struct acts *a, int64_t row)
+/* Block b of a row. The row's next block follows at + a->group, the same block of the group's next row at + 1. */
+static inline struct qblock *acts_at(const struct acts *a, int64_t row, int64_t b)
 {
-    return (int8_t *)(a->base + (size_t)row * a->stride);
-}
-
-static inline float *acts_sx(const struct acts *a, int64_t row)
-{
-    return (float *)(void *)(acts_q(a, row) + a->blocks * LINEAR_BLOCK);
-}
-
-static inline float *acts_d(const struct acts *a, int64_t row)
-{
-    return acts_sx(a, row) + a->blocks;
-}
-
-static inline int32_t *acts_sum(const struct acts *a, int64_t row) /* [blocks][2] */
-{
-    return (int32_t *)(void *)(acts_d(a, row) + a->blocks);
+    return a->base + row / a->group * a->stride + b * a->group + row % a->group;
 }
 
 static inline uint16_t *acts_bf16(const struct acts *a, int64_t row) /* [n_in], and a zero when that is odd */
 {
-    return (uint16_t *)(void *)(acts_sum(a, row) + 2 * a->blocks);
+    return a->bf16 + row * a->bf16_stride;
 }
 
-/* Block b of a row of x as 32 values: where the row ends in half a block, by a copy in `part`. */
-static inline const float *acts_block(const struct acts *a, const float *x, int64_t b, float part[LINEAR_BLOCK])
+/* Inputs of block b of a row of x as 32 values: where the row ends in half a block, by a copy in `part`. */
+static inline const float *acts_inputs(const struct acts *a, const float *x, int64_t b, float part[LINEAR_BLOCK])
 {
     int64_t at = b / a->terms * LINEAR_BLOCK, n = a->n_in - at;
     if (n >= LINEAR_BLOCK)
@@ -143,23 +141,33 @@ struct panel {
     _Alignas(64) float bias[LINEAR_PANEL][LINEAR_TILE];
 };
 
+/* Where the results of a tile go: n <= 16 outputs of row r to y + r * stride, the bias added. */
+struct tile_out {
+    float       *y;
+    int64_t      stride;
+    const float *bias; /* of the tile's outputs, or NULL */
+    int          n;
+};
+
 /* The two chains of one output tile and row. A dense product uses only the first. */
 struct chains {
     _Alignas(64) float a[LINEAR_TILE];
     float b[LINEAR_TILE];
 };
 
-/* The kernels. Rows of `c` are the accumulators of rows row .. row + n_row - 1, read and written. */
+/* The kernels. Rows of `c` are the accumulators of rows row .. row + n_row - 1. */
 struct linear_fns {
     /* Quantizes x[n_in] as row `row` of a. */
     void (*quantize)(const struct acts *a, int64_t row, const float *x);
     /* Blocks [b0, b0 + n) of a tile of integer codes (whole groups). */
     void (*unpack)(const struct packed *p, const unsigned char *tile, int64_t b0, int64_t n, struct panel *out);
+    /* Adds blocks [b0, b0 + n): the first start from zero, the last finish the rows in `out`; between them the sums are
+     * in c, which one panel alone leaves untouched. `row` begins a group. */
     void (*gemm)(const struct packed *p, const struct panel *panel, int64_t b0, int64_t n, const struct acts *a,
-                 int64_t row, int64_t n_row, struct chains *c);
-    /* All blocks of one tile of integer codes for one row, from zero. */
+                 int64_t row, int64_t n_row, struct chains *c, const struct tile_out *out);
+    /* One tile of integer codes for one row. */
     void (*gemv)(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row,
-                 struct chains *c);
+                 const struct tile_out *out);
     /* Inputs [k0, k0 + n) of a dense tile; x is row 0 of n_row. */
     void (*dense)(const struct packed *p, const unsigned char *tile, int64_t k0, int64_t n, const float *x,
                   int64_t x_stride, int64_t n_row, struct chains *c);

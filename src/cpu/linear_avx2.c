@@ -18,30 +18,28 @@ VEC_INLINE uint32_t max_bits(const __m256 v[4])
     return (uint32_t)_mm_cvtsi128_si32(m);
 }
 
-/* Stores 32 integers as int8 and the sums of their halves; returns the sum of all. */
-VEC_INLINE int32_t store_q(int8_t *q, int32_t *sums, const __m256i v[4])
+/* Stores a block: 32 integers, their scale and their sums. */
+VEC_INLINE void store_block(struct qblock *to, const __m256i v[4], float sx)
 {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     __m256i       p = _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
     __m256i       s = _mm256_hadd_epi32(_mm256_add_epi32(v[0], v[1]), _mm256_add_epi32(v[2], v[3]));
-    _mm256_storeu_si256((__m256i *)(void *)q, _mm256_permutevar8x32_epi32(p, order));
+    _mm256_storeu_si256((__m256i *)(void *)to->q, _mm256_permutevar8x32_epi32(p, order));
     __m128i h = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1)); /* low, low, high, high */
     h = _mm_hadd_epi32(h, h);
-    _mm_storel_epi64((__m128i *)(void *)sums, h);
-    return sums[0] + sums[1];
+    _mm_storel_epi64((__m128i *)(void *)to->sum, h);
+    to->sx = sx;
+    to->d = sx * (float)(to->sum[0] + to->sum[1]);
 }
 
 VEC_INLINE void quantize_terms(const int terms, const struct acts *a, int64_t row, const float *row_x)
 {
-    int8_t  *q = acts_q(a, row);
-    float   *sx = acts_sx(a, row), *d = acts_d(a, row);
-    int32_t *sum = acts_sum(a, row);
-    for (int64_t b = 0; b < a->blocks; b += terms) {
+    struct qblock *to = acts_at(a, row, 0);
+    for (int64_t b = 0; b < a->blocks; b += terms, to += a->group) {
         float        part[LINEAR_BLOCK];
-        const float *x = acts_block(a, row_x, b, part);
+        const float *x = acts_inputs(a, row_x, b, part);
         __m256       v[4];
         __m256i      n[4];
-        int32_t      all;
         VEC_UNROLL
         for (int i = 0; i < 4; i++)
             v[i] = _mm256_loadu_ps(x + 8 * i);
@@ -57,9 +55,7 @@ VEC_INLINE void quantize_terms(const int terms, const struct acts *a, int64_t ro
         VEC_UNROLL
         for (int i = 0; i < 4; i++)
             n[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], _mm256_set1_ps(inv)));
-        all = store_q(q + b * LINEAR_BLOCK, sum + 2 * b, n);
-        sx[b] = s;
-        d[b] = s * (float)all;
+        store_block(to, n, s);
         if (terms == 1)
             continue;
         VEC_UNROLL
@@ -67,9 +63,7 @@ VEC_INLINE void quantize_terms(const int terms, const struct acts *a, int64_t ro
             __m256 left = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(n[i]), _mm256_set1_ps(step), v[i]);
             n[i] = _mm256_cvtps_epi32(_mm256_mul_ps(left, _mm256_set1_ps(inv * LINEAR_TERM2_INV)));
         }
-        all = store_q(q + (b + 1) * LINEAR_BLOCK, sum + 2 * (b + 1), n);
-        sx[b + 1] = s * LINEAR_TERM2;
-        d[b + 1] = sx[b + 1] * (float)all;
+        store_block(to += a->group, n, s * LINEAR_TERM2);
     }
 }
 

@@ -17,12 +17,12 @@
 #include "cpu/linear_dense.h"
 #include "cpu/linear_vec.h"
 
-/* Rows of a register tile. AVX2 (NEON), 16 (32) registers of a half (quarter) of a tile: 4 rows of sums, reloaded sums
- * and a quad of weights. */
+/* Rows of a register tile, a divisor of LINEAR_GROUP, and whether both chains are computed together. AVX2 (NEON), 16 (32)
+ * registers of a half (quarter) of a tile: 4 rows of sums, reloaded sums and a quad of weights. */
 #if defined(VEC_AVX512)
-enum { AFFINE_ROWS = 8 };
+enum { AFFINE_ROWS = 8, MERGED = 1 };
 #else
-enum { AFFINE_ROWS = 4 };
+enum { AFFINE_ROWS = 4, MERGED = 0 };
 #endif
 
 #define AHEAD 2048 /* bytes by which weights are asked for in advance: decoding 4 bits is 1.3 times faster with it */
@@ -152,9 +152,9 @@ VEC_INLINE vi dot_start(const int kind, const int32_t *sum, int part)
 }
 
 /* R rows by 16 outputs: adds the dots of a part of a block to dot[]. The codes stand as `stored`: their own kind, or as
- * bytes (8) in a panel. q[r]: the rows' activations. */
+ * bytes (8) in a panel. x: the block of the first row. */
 VEC_INLINE void dot_part(const int R, const int kind, const int stored, const int part, const unsigned char *codes,
-                         const int8_t *const q[], vi dot[])
+                         const struct qblock *x, vi dot[])
 {
     const int n = LINEAR_QUADS / PARTS(kind), j0 = part * n;
 #if defined(VEC_DOT)
@@ -163,8 +163,8 @@ VEC_INLINE void dot_part(const int R, const int kind, const int stored, const in
         vi w = take(stored, codes, j);
         VEC_UNROLL
         for (int r = 0; r < R; r++) {
-            vi x = quad(q[r] + 4 * j);
-            dot[r] = kind == 8 ? vi_dot_bytes(dot[r], w, x) : vi_dot(dot[r], w, x);
+            vi v = quad(x[r].q + 4 * j);
+            dot[r] = kind == 8 ? vi_dot_bytes(dot[r], w, v) : vi_dot(dot[r], w, v);
         }
     }
 #else
@@ -178,13 +178,13 @@ VEC_INLINE void dot_part(const int R, const int kind, const int stored, const in
         vi w = take(stored, codes, j);
         VEC_UNROLL
         for (int r = 0; r < R; r++) {
-            vi x = quad(q[r] + 4 * j);
+            vi v = quad(x[r].q + 4 * j);
             if (span == 0) {
-                dot[r] = vi_dot_bytes(dot[r], w, x);
+                dot[r] = vi_dot_bytes(dot[r], w, v);
                 continue;
             }
-            x = vi_pairs(w, x);
-            s[r] = j % span ? vi_add_pairs(s[r], x) : x;
+            v = vi_pairs(w, v);
+            s[r] = j % span ? vi_add_pairs(s[r], v) : v;
             if (j % span == span - 1)
                 dot[r] = vi_add(dot[r], vi_sum_pairs(s[r]));
         }
@@ -201,114 +201,161 @@ VEC_INLINE vf chain(vi dot, float sx, vf scale, vf acc)
     return vf_fma(vi_float(dot), vf_mul(vf_set1(sx), scale), acc);
 }
 
-VEC_INLINE void gemm_rows(const int R, const int kind, const int terms, const struct packed *p,
-                          const struct panel *panel, int64_t b0, int64_t n, const struct acts *a, int64_t row,
-                          struct chains *c)
+/* A step of the second chain. */
+VEC_INLINE vf chain_bias(const struct qblock *x, vf bias, vf acc)
 {
-    const int8_t  *q[AFFINE_ROWS];
-    const float   *sx[AFFINE_ROWS], *d[AFFINE_ROWS], *scale = panel->scale[0], *bias = panel->bias[0];
-    const int32_t *sum[AFFINE_ROWS];
+    return vf_fma(vf_set1(x->d), bias, acc);
+}
+
+/* Row r of a finished tile. */
+VEC_INLINE void put(const struct tile_out *out, int64_t r, vf v)
+{
+    float *y = out->y + r * out->stride;
+    if (out->n == LINEAR_TILE) {
+        vf_store(y, out->bias ? vf_add(v, vf_load(out->bias)) : v);
+        return;
+    }
+    vf_store_part(y, out->bias ? vf_add(v, vf_load_part(out->bias, out->n)) : v, out->n);
+}
+
+/* The second chain of R rows over n blocks. */
+VEC_INLINE void gemm_bias(const int R, int64_t n, int per_group, const struct qblock *x, int group, const float *bias,
+                          vf acc[])
+{
+    for (int64_t i = 0; i < n; bias += LINEAR_TILE) {
+        vf b = vf_load(bias);
+        for (int64_t end = i + per_group; i < end; i++, x += group) {
+            VEC_UNROLL
+            for (int r = 0; r < R; r++)
+                acc[r] = chain_bias(x + r, b, acc[r]);
+        }
+    }
+}
+
+/* The chains of R rows over a panel. acc_bias: the second chain, here if registers suffice for both (MERGED). */
+VEC_INLINE void gemm_chains(const int R, const int kind, const int terms, int64_t n, int group_blocks,
+                            const struct panel *panel, const struct qblock *x, int group, vf acc[], vf acc_bias[])
+{
+    const float   *scale = panel->scale[0], *bias = panel->bias[0];
     const uint8_t *codes = panel->codes[0];
     const int      parts = PARTS(kind);
-    vf             acc[AFFINE_ROWS];
-    int            per_group = p->group_blocks * terms;
-    VEC_UNROLL
-    for (int r = 0; r < R; r++) {
-        q[r] = acts_q(a, row + r) + b0 * terms * LINEAR_BLOCK;
-        sx[r] = acts_sx(a, row + r) + b0 * terms;
-        d[r] = acts_d(a, row + r) + b0 * terms;
-        sum[r] = acts_sum(a, row + r) + 2 * b0 * terms;
-        acc[r] = vf_load(c[r].a);
-    }
-    for (int64_t i = 0; i < n * terms; scale += PARTS(kind) * LINEAR_TILE)
-        for (int64_t end = i + per_group; i < end; codes += LINEAR_BLOCK_BYTES)
-            for (int t = 0; t < terms; t++, i++) {
+    for (int64_t b = 0; b < n; scale += parts * LINEAR_TILE, bias += LINEAR_TILE)
+        for (int64_t end = b + group_blocks; b < end; b++, codes += LINEAR_BLOCK_BYTES)
+            for (int t = 0; t < terms; t++, x += group) {
                 VEC_UNROLL
                 for (int part = 0; part < parts; part++) {
                     vi dot[AFFINE_ROWS];
                     VEC_UNROLL
                     for (int r = 0; r < R; r++)
-                        dot[r] = dot_start(kind, sum[r] + 2 * i, part);
-                    dot_part(R, kind, 8, part, codes, q, dot);
+                        dot[r] = dot_start(kind, x[r].sum, part);
+                    dot_part(R, kind, 8, part, codes, x, dot);
                     VEC_UNROLL
                     for (int r = 0; r < R; r++)
-                        acc[r] = chain(dot[r], sx[r][i], vf_load(scale + part * LINEAR_TILE), acc[r]);
+                        acc[r] = chain(dot[r], x[r].sx, vf_load(scale + part * LINEAR_TILE), acc[r]);
                 }
-                VEC_UNROLL
-                for (int r = 0; r < R; r++)
-                    q[r] += LINEAR_BLOCK;
+                if (MERGED && !IS_E2M1(kind)) {
+                    VEC_UNROLL
+                    for (int r = 0; r < R; r++)
+                        acc_bias[r] = chain_bias(x + r, vf_load(bias), acc_bias[r]);
+                }
             }
+}
+
+VEC_INLINE void gemm_rows(const int R, const int kind, const int terms, const struct packed *p,
+                          const struct panel *panel, int64_t b0, int64_t n, const struct acts *a, int64_t row,
+                          int64_t r0, struct chains *c, const struct tile_out *out)
+{
+    const struct qblock *x = acts_at(a, row + r0, b0 * terms);
+    const bool           first = b0 == 0, last = b0 + n == linear_blocks(p->n_in);
+    vf                   acc[AFFINE_ROWS], acc_bias[AFFINE_ROWS];
+    c += r0;
     VEC_UNROLL
-    for (int r = 0; r < R; r++)
-        vf_store(c[r].a, acc[r]);
-    if (IS_E2M1(kind))
-        return;
-    VEC_UNROLL
-    for (int r = 0; r < R; r++)
-        acc[r] = vf_load(c[r].b);
-    for (int64_t i = 0; i < n * terms; bias += LINEAR_TILE) /* the second chain */
-        for (int64_t end = i + per_group; i < end; i++) {
-            VEC_UNROLL
-            for (int r = 0; r < R; r++)
-                acc[r] = vf_fma(vf_set1(d[r][i]), vf_load(bias), acc[r]);
+    for (int r = 0; r < R; r++) {
+        if (last)
+            __builtin_prefetch(out->y + (r0 + r) * out->stride, 1);
+        acc[r] = first ? vf_set1(0) : vf_load(c[r].a);
+        if (MERGED)
+            acc_bias[r] = first ? vf_set1(0) : vf_load(c[r].b);
+    }
+    gemm_chains(R, kind, terms, n, p->group_blocks, panel, x, a->group, acc, acc_bias);
+    if (!MERGED && !IS_E2M1(kind)) {
+        VEC_UNROLL
+        for (int r = 0; r < R; r++) {
+            vf_store(c[r].a, acc[r]);
+            acc_bias[r] = first ? vf_set1(0) : vf_load(c[r].b);
         }
+        gemm_bias(R, n * terms, p->group_blocks * terms, x, a->group, panel->bias[0], acc_bias);
+        VEC_UNROLL
+        for (int r = 0; r < R; r++)
+            acc[r] = vf_load(c[r].a);
+    }
     VEC_UNROLL
-    for (int r = 0; r < R; r++)
-        vf_store(c[r].b, acc[r]);
+    for (int r = 0; r < R; r++) {
+        if (last) {
+            put(out, r0 + r, IS_E2M1(kind) ? acc[r] : vf_add(acc[r], acc_bias[r]));
+            continue;
+        }
+        vf_store(c[r].a, acc[r]);
+        if (!IS_E2M1(kind))
+            vf_store(c[r].b, acc_bias[r]);
+    }
 }
 
 VEC_INLINE void gemm_terms(const int kind, const int terms, const struct packed *p, const struct panel *panel,
-                           int64_t b0, int64_t n, const struct acts *a, int64_t row, int64_t n_row, struct chains *c)
+                           int64_t b0, int64_t n, const struct acts *a, int64_t row, int64_t n_row, struct chains *c,
+                           const struct tile_out *out)
 {
-    for (; n_row >= AFFINE_ROWS; n_row -= AFFINE_ROWS, row += AFFINE_ROWS, c += AFFINE_ROWS)
-        gemm_rows(AFFINE_ROWS, kind, terms, p, panel, b0, n, a, row, c);
-    for (; n_row > 0; n_row--, row++, c++)
-        gemm_rows(1, kind, terms, p, panel, b0, n, a, row, c);
+    int64_t r = 0;
+    for (; n_row - r >= AFFINE_ROWS; r += AFFINE_ROWS)
+        gemm_rows(AFFINE_ROWS, kind, terms, p, panel, b0, n, a, row, r, c, out);
+    for (; n_row - r >= AFFINE_ROWS / 2; r += AFFINE_ROWS / 2)
+        gemm_rows(AFFINE_ROWS / 2, kind, terms, p, panel, b0, n, a, row, r, c, out);
+    for (; r < n_row; r++)
+        gemm_rows(1, kind, terms, p, panel, b0, n, a, row, r, c, out);
 }
 
 VEC_INLINE void gemm_kind(const int kind, const struct packed *p, const struct panel *panel, int64_t b0, int64_t n,
-                          const struct acts *a, int64_t row, int64_t n_row, struct chains *c)
+                          const struct acts *a, int64_t row, int64_t n_row, struct chains *c,
+                          const struct tile_out *out)
 {
     if (a->terms == 1)
-        gemm_terms(kind, 1, p, panel, b0, n, a, row, n_row, c);
+        gemm_terms(kind, 1, p, panel, b0, n, a, row, n_row, c, out);
     else
-        gemm_terms(kind, 2, p, panel, b0, n, a, row, n_row, c);
+        gemm_terms(kind, 2, p, panel, b0, n, a, row, n_row, c, out);
 }
 
 /* As bytes, 2 and 3 bits are like 4. */
 static void gemm(const struct packed *p, const struct panel *panel, int64_t b0, int64_t n, const struct acts *a,
-                 int64_t row, int64_t n_row, struct chains *c)
+                 int64_t row, int64_t n_row, struct chains *c, const struct tile_out *out)
 {
     switch (kind_of(p)) {
     case MXFP4:
-        gemm_kind(MXFP4, p, panel, b0, n, a, row, n_row, c);
+        gemm_kind(MXFP4, p, panel, b0, n, a, row, n_row, c, out);
         break;
     case NVFP4:
-        gemm_kind(NVFP4, p, panel, b0, n, a, row, n_row, c);
+        gemm_kind(NVFP4, p, panel, b0, n, a, row, n_row, c, out);
         break;
     case 5:
-        gemm_kind(5, p, panel, b0, n, a, row, n_row, c);
+        gemm_kind(5, p, panel, b0, n, a, row, n_row, c, out);
         break;
     case 6:
-        gemm_kind(6, p, panel, b0, n, a, row, n_row, c);
+        gemm_kind(6, p, panel, b0, n, a, row, n_row, c, out);
         break;
     case 8:
-        gemm_kind(8, p, panel, b0, n, a, row, n_row, c);
+        gemm_kind(8, p, panel, b0, n, a, row, n_row, c, out);
         break;
     default:
-        gemm_kind(4, p, panel, b0, n, a, row, n_row, c);
+        gemm_kind(4, p, panel, b0, n, a, row, n_row, c, out);
     }
 }
 
 VEC_INLINE void gemv_terms(const int kind, const int terms, const struct packed *p, const unsigned char *tile,
-                           const struct acts *a, int64_t row, struct chains *c)
+                           const struct acts *a, int64_t row, const struct tile_out *out)
 {
-    const int8_t  *q = acts_q(a, row);
-    const float   *sx = acts_sx(a, row), *d = acts_d(a, row);
-    const int32_t *sum = acts_sum(a, row);
-    const int      parts = PARTS(kind);
-    vf             acc = vf_set1(0), acc_bias = acc;
-    for (int64_t i = 0; i < a->blocks; tile += scales_size(kind, p->dtype)) {
+    const struct qblock *x = acts_at(a, row, 0), *end = acts_at(a, row, a->blocks);
+    const int            parts = PARTS(kind), group = a->group;
+    vf                   acc = vf_set1(0), acc_bias = acc;
+    for (; x < end; tile += scales_size(kind, p->dtype)) {
         const unsigned char *s = tile + (size_t)p->group_blocks * p->block_size;
         vf                   scale[2], bias;
         for (int part = 0; part < parts; part++)
@@ -317,34 +364,34 @@ VEC_INLINE void gemv_terms(const int kind, const int terms, const struct packed 
         for (; tile < s; tile += STORED(kind) * LINEAR_QUAD_BYTES) {
             ask_ahead(kind, tile);
             VEC_UNROLL
-            for (int t = 0; t < terms; t++, i++, q += LINEAR_BLOCK) {
+            for (int t = 0; t < terms; t++, x += group) {
                 VEC_UNROLL
                 for (int part = 0; part < parts; part++) {
-                    vi dot = dot_start(kind, sum + 2 * i, part);
-                    dot_part(1, kind, kind, part, tile, &q, &dot);
-                    acc = chain(dot, sx[i], scale[part], acc);
+                    vi dot = dot_start(kind, x->sum, part);
+                    dot_part(1, kind, kind, part, tile, x, &dot);
+                    acc = chain(dot, x->sx, scale[part], acc);
                 }
                 if (!IS_E2M1(kind))
-                    acc_bias = vf_fma(vf_set1(d[i]), bias, acc_bias);
+                    acc_bias = chain_bias(x, bias, acc_bias);
             }
         }
     }
-    vf_store(c->a, acc);
-    vf_store(c->b, acc_bias);
+    put(out, 0, IS_E2M1(kind) ? acc : vf_add(acc, acc_bias));
 }
 
 VEC_INLINE void gemv_kind(const int kind, const struct packed *p, const unsigned char *tile, const struct acts *a,
-                          int64_t row, struct chains *c)
+                          int64_t row, const struct tile_out *out)
 {
     if (a->terms == 1)
-        gemv_terms(kind, 1, p, tile, a, row, c);
+        gemv_terms(kind, 1, p, tile, a, row, out);
     else
-        gemv_terms(kind, 2, p, tile, a, row, c);
+        gemv_terms(kind, 2, p, tile, a, row, out);
 }
 
-static void gemv(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row, struct chains *c)
+static void gemv(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row,
+                 const struct tile_out *out)
 {
-    BY_KIND(gemv_kind, kind_of(p), p, tile, a, row, c);
+    BY_KIND(gemv_kind, kind_of(p), p, tile, a, row, out);
 }
 
 #define LINEAR_FNS(quantize)                                                                                           \

@@ -14,27 +14,26 @@ VEC_INLINE uint32_t max_bits(const float32x4_t v[8])
     return vmaxvq_u32(top);
 }
 
-/* Stores 32 integers of int8's range as int8 and the sums of their halves; returns the sum of all. */
-VEC_INLINE int32_t store_q(int8_t *q, int32_t *sums, const int32x4_t v[8])
+/* Stores a block: 32 integers of int8's range, their scale and their sums. */
+VEC_INLINE void store_block(struct qblock *to, const int32x4_t v[8], float sx)
 {
     VEC_UNROLL
     for (int i = 0; i < 2; i++, v += 4) {
         int16x8_t lo = vcombine_s16(vmovn_s32(v[0]), vmovn_s32(v[1]));
         int16x8_t hi = vcombine_s16(vmovn_s32(v[2]), vmovn_s32(v[3]));
-        vst1q_s8(q + 16 * i, vcombine_s8(vmovn_s16(lo), vmovn_s16(hi)));
-        sums[i] = vaddvq_s32(vaddq_s32(vaddq_s32(v[0], v[1]), vaddq_s32(v[2], v[3])));
+        vst1q_s8(to->q + 16 * i, vcombine_s8(vmovn_s16(lo), vmovn_s16(hi)));
+        to->sum[i] = vaddvq_s32(vaddq_s32(vaddq_s32(v[0], v[1]), vaddq_s32(v[2], v[3])));
     }
-    return sums[0] + sums[1];
+    to->sx = sx;
+    to->d = sx * (float)(to->sum[0] + to->sum[1]);
 }
 
 VEC_INLINE void quantize_terms(const int terms, const struct acts *a, int64_t row, const float *row_x)
 {
-    int8_t  *q = acts_q(a, row);
-    float   *sx = acts_sx(a, row), *d = acts_d(a, row);
-    int32_t *sum = acts_sum(a, row);
-    for (int64_t b = 0; b < a->blocks; b += terms) {
+    struct qblock *to = acts_at(a, row, 0);
+    for (int64_t b = 0; b < a->blocks; b += terms, to += a->group) {
         float        part[LINEAR_BLOCK];
-        const float *x = acts_block(a, row_x, b, part);
+        const float *x = acts_inputs(a, row_x, b, part);
         float32x4_t  v[8];
         int32x4_t    n[8];
         VEC_UNROLL
@@ -52,8 +51,7 @@ VEC_INLINE void quantize_terms(const int terms, const struct acts *a, int64_t ro
         VEC_UNROLL
         for (int i = 0; i < 8; i++)
             n[i] = vcvtnq_s32_f32(vmulq_n_f32(v[i], inv));
-        sx[b] = s;
-        d[b] = s * (float)store_q(q + b * LINEAR_BLOCK, sum + 2 * b, n);
+        store_block(to, n, s);
         if (terms == 1)
             continue;
         VEC_UNROLL
@@ -61,8 +59,7 @@ VEC_INLINE void quantize_terms(const int terms, const struct acts *a, int64_t ro
             float32x4_t left = vfmsq_n_f32(v[i], vcvtq_f32_s32(n[i]), step);
             n[i] = vcvtnq_s32_f32(vmulq_n_f32(left, inv * LINEAR_TERM2_INV));
         }
-        sx[b + 1] = s * LINEAR_TERM2;
-        d[b + 1] = sx[b + 1] * (float)store_q(q + (b + 1) * LINEAR_BLOCK, sum + 2 * (b + 1), n);
+        store_block(to += a->group, n, s * LINEAR_TERM2);
     }
 }
 

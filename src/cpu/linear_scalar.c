@@ -33,22 +33,21 @@ static float block_scale(const float *x, float *inv)
     return amax / QUANT_MAX;
 }
 
-static void put_block(const struct acts *a, int64_t row, int64_t b, const int8_t *q, float sx)
+static void put_block(struct qblock *to, const int8_t *q, float sx)
 {
-    int32_t sum[2] = {0, 0};
+    to->sum[0] = to->sum[1] = 0;
     for (int i = 0; i < LINEAR_BLOCK; i++)
-        sum[i / (LINEAR_BLOCK / 2)] += q[i];
-    memcpy(acts_q(a, row) + b * LINEAR_BLOCK, q, LINEAR_BLOCK);
-    acts_sx(a, row)[b] = sx;
-    acts_d(a, row)[b] = sx * (float)(sum[0] + sum[1]);
-    memcpy(acts_sum(a, row) + 2 * b, sum, sizeof sum);
+        to->sum[i / (LINEAR_BLOCK / 2)] += q[i];
+    memcpy(to->q, q, LINEAR_BLOCK);
+    to->sx = sx;
+    to->d = sx * (float)(to->sum[0] + to->sum[1]);
 }
 
 static void quantize(const struct acts *a, int64_t row, const float *x)
 {
     for (int64_t b = 0; b < a->blocks; b += a->terms) {
         float        part[LINEAR_BLOCK];
-        const float *v32 = acts_block(a, x, b, part);
+        const float *v32 = acts_inputs(a, x, b, part);
         int8_t       q[LINEAR_BLOCK], rest[LINEAR_BLOCK];
         float        inv, sx = block_scale(v32, &inv), sub = sx * LINEAR_TERM2, sub_inv = inv * LINEAR_TERM2_INV;
         for (int i = 0; i < LINEAR_BLOCK; i++) {
@@ -57,9 +56,9 @@ static void quantize(const struct acts *a, int64_t row, const float *x)
             q[i] = (int8_t)v;
             rest[i] = (int8_t)round_even(left);
         }
-        put_block(a, row, b, q, sx);
+        put_block(acts_at(a, row, b), q, sx);
         if (a->terms == 2)
-            put_block(a, row, b + 1, rest, sub);
+            put_block(acts_at(a, row, b + 1), rest, sub);
     }
 }
 
@@ -120,43 +119,54 @@ static void idot(const uint8_t *codes, const int8_t *q, int zero, int j0, int j1
 }
 
 /* One block of one row; scale and bias: those of its groups. */
-static void block(const struct packed *p, const uint8_t *codes, const int8_t *q, float sx, float d,
+static void block(const struct packed *p, const uint8_t *codes, const struct qblock *x,
                   const float (*scale)[LINEAR_TILE], const float *bias, struct chains *c)
 {
     int zero = p->form == LINEAR_E2M1 ? LINEAR_E2M1_ZERO : 0, quads = LINEAR_QUADS / p->parts;
     for (int k = 0; k < p->parts; k++) {
         int32_t dot[LINEAR_TILE];
-        idot(codes, q, zero, k * quads, (k + 1) * quads, dot);
+        idot(codes, x->q, zero, k * quads, (k + 1) * quads, dot);
         for (int o = 0; o < LINEAR_TILE; o++)
-            c->a[o] = fmaf((float)dot[o], sx * scale[k][o], c->a[o]);
+            c->a[o] = fmaf((float)dot[o], x->sx * scale[k][o], c->a[o]);
     }
     for (int o = 0; p->form == LINEAR_AFFINE && o < LINEAR_TILE; o++)
-        c->b[o] = fmaf(d, bias[o], c->b[o]);
+        c->b[o] = fmaf(x->d, bias[o], c->b[o]);
+}
+
+static void put(const struct packed *p, const struct chains *c, const struct tile_out *out, int64_t r)
+{
+    for (int o = 0; o < out->n; o++) {
+        float v = p->form == LINEAR_AFFINE ? c->a[o] + c->b[o] : c->a[o];
+        out->y[r * out->stride + o] = out->bias ? v + out->bias[o] : v;
+    }
 }
 
 static void gemm(const struct packed *p, const struct panel *panel, int64_t b0, int64_t n, const struct acts *a,
-                 int64_t row, int64_t n_row, struct chains *c)
+                 int64_t row, int64_t n_row, struct chains *c, const struct tile_out *out)
 {
     for (int64_t r = 0; r < n_row; r++, c++) {
-        const int8_t *q = acts_q(a, row + r) + b0 * a->terms * LINEAR_BLOCK;
-        const float  *sx = acts_sx(a, row + r) + b0 * a->terms, *d = acts_d(a, row + r) + b0 * a->terms;
+        if (b0 == 0)
+            memset(c, 0, sizeof *c);
         for (int64_t b = 0; b < n * a->terms; b++) {
             int64_t g = b / a->terms / p->group_blocks;
-            block(p, panel->codes[b / a->terms], q + b * LINEAR_BLOCK, sx[b], d[b], panel->scale + g * p->parts,
+            block(p, panel->codes[b / a->terms], acts_at(a, row + r, b0 * a->terms + b), panel->scale + g * p->parts,
                   panel->bias[g], c);
         }
+        if (b0 + n == linear_blocks(p->n_in))
+            put(p, c, out, r);
     }
 }
 
-static void gemv(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row, struct chains *c)
+static void gemv(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row,
+                 const struct tile_out *out)
 {
-    struct panel panel;
-    int64_t      blocks = linear_blocks(p->n_in);
-    memset(c, 0, sizeof *c);
+    struct panel  panel;
+    struct chains c;
+    int64_t       blocks = linear_blocks(p->n_in);
     for (int64_t b = 0; b < blocks; b += LINEAR_PANEL) {
         int64_t n = MIN(blocks - b, LINEAR_PANEL);
         unpack(p, tile, b, n, &panel);
-        gemm(p, &panel, b, n, a, row, 1, c);
+        gemm(p, &panel, b, n, a, row, 1, &c, out);
     }
 }
 
