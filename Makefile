@@ -153,7 +153,8 @@ AVX512_TESTS := $(addprefix build/simde/tests/,kernel/kernelcheck arch/test_logi
 NEON_CHECK   := build/aarch64/tests/kernel/kernelcheck
 NEON_TESTS   := 'qemu-aarch64 -cpu cortex-a53 $(NEON_CHECK) --level neon' \
                 'qemu-aarch64 -cpu max $(NEON_CHECK) --level neondot --filter linear'
-EMULATED      = $(if $(filter x86_64,$(ARCH)),$(AVX512_TESTS) $(if $(shell command -v qemu-aarch64),$(NEON_TESTS)))
+CAN_NEON      = $(and $(shell command -v aarch64-linux-gnu-gcc),$(shell command -v qemu-aarch64))
+EMULATED      = $(if $(filter x86_64,$(ARCH)),$(AVX512_TESTS) $(if $(CAN_NEON),$(NEON_TESTS)))
 check-now: programs python layers
 	@$(MAKE) --no-print-directory SAN=1 programs
 	@$(if $(EMULATED),$(MAKE) --no-print-directory SIMDE=1 $(AVX512_TESTS))

@@ -24,6 +24,7 @@ static void plant_extremes(float *x, int64_t n_in)
         x[2 * n_in + i] *= i % 3 ? 1e30f : 1e-3f;
         x[3 * n_in + i] = i % 2 ? 1 : -1; /* every code at its bound */
         x[4 * n_in + i] = (float)(i % 255) - 127;
+        x[8 * n_in + i] = i % LINEAR_BLOCK ? (float)(i % 64) - 31.5f : 127; /* ties: a step is 1 */
         x[8 * n_in + i] = (float)(257 + 2 * (i % 127)); /* half way between two bfloat16 numbers */
     }
     x[5 * n_in + n_in / 2] = NAN;
@@ -47,6 +48,8 @@ static void encode(struct product *p)
         for (int64_t i = 0; i < n_in && o % 5 == 2; i++) /* groups of very different sizes */
             p->dense[o * n_in + i] *= i / group % 2 ? 1e-3f : 20;
         quant_encode_row(&p->w.quant, p->dense + o * n_in, n_in, c, s, b);
+        if (o % 5 == 3 && p->w.quant.scale_dtype == DTYPE_U8 && group == 32)
+            s[0] = 0; /* the least E8M0, 2^-127, which is subnormal */
         quant_decode_row(&p->w.quant, c, s, b, n_in, p->dense + o * n_in);
     }
     p->w.scales = p->scales;
