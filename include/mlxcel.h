@@ -63,12 +63,17 @@ struct mlxcel_error {
 /* ---- opening ---- */
 
 enum mlxcel_precision { MLXCEL_PRECISION_DEFAULT, MLXCEL_PRECISION_HIGH, MLXCEL_PRECISION_EXACT };
+/* How the cache stores keys and values. AUTO: f16, or f32 with MLXCEL_PRECISION_EXACT, which allows no other. Q8_0: int8,
+ * and one scale for each key and head. */
+enum mlxcel_cache_type { MLXCEL_CACHE_AUTO, MLXCEL_CACHE_F16, MLXCEL_CACHE_F32, MLXCEL_CACHE_Q8_0 };
 enum mlxcel_log_level { MLXCEL_LOG_ERROR, MLXCEL_LOG_WARNING, MLXCEL_LOG_INFO, MLXCEL_LOG_DEBUG };
 
 struct mlxcel_options {
     int         threads;         /* 0: the cores that affinity and cgroup allow */
     const char *cpu_level;       /* NULL: the best this machine has; else a name that --cpu-level takes */
     int         precision;       /* enum mlxcel_precision */
+    int         cache_type_k;    /* enum mlxcel_cache_type: of keys, and */
+    int         cache_type_v;    /* of values; both must be the same */
     int         context;         /* tokens in all, divided among `parallel`; 0: the model's, at most 8192, for each */
     int         parallel;        /* sequences that are computed at once; 0: 1 */
     int         chunk;           /* rows of one step at most; 0: 512 */
@@ -86,6 +91,9 @@ struct mlxcel_options {
     int   log_level; /* enum mlxcel_log_level: highest that is delivered */
 };
 
+/* What mlxcel_open would say of the options alone: a value out of its range, two that contradict each other. */
+MLXCEL_API int mlxcel_check_options(const struct mlxcel_options *options, struct mlxcel_error *err);
+
 struct mlxcel;
 
 /* `model` is a directory, or a name in the store ($MLXCEL_CACHE_DIR or ~/.cache/mlxcel) or the Hugging Face cache. */
@@ -97,6 +105,7 @@ MLXCEL_API const char *mlxcel_version(void);
 
 struct mlxcel_info {
     const char *name, *path, *model_type, *cpu_level, *precision;
+    const char *cache_type; /* "f16", "f32" or "q8_0" */
     int         threads, n_layer, n_vocab; /* n_vocab: rows of the head */
     int         context;                   /* tokens that one sequence may use (prompt and answer) */
     int         context_total, parallel;

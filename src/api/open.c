@@ -40,11 +40,51 @@ static int check_range(const char *field, int v, int lo, int hi, struct error *e
     return error_set(e, ERR_INVALID, field, "%s is %d, a number from %d to %d is needed", field, v, lo, hi);
 }
 
+/* enum mlxcel_cache_type: names, and bytes of an element (tensor/kv.h). */
+static const struct {
+    const char *name;
+    int         elem_size;
+} cache_types[] = {{"auto", 0}, {"f16", 2}, {"f32", 4}, {"q8_0", 1}};
+
+static int check_cache_types(const struct mlxcel_options *o, struct error *e)
+{
+    int err = check_range("cache_type_k", o->cache_type_k, 0, MLXCEL_CACHE_Q8_0, e);
+    if (!err)
+        err = check_range("cache_type_v", o->cache_type_v, 0, MLXCEL_CACHE_Q8_0, e);
+    if (err)
+        return err;
+    const char *k = cache_types[o->cache_type_k].name, *v = cache_types[o->cache_type_v].name;
+    if (o->precision == MLXCEL_PRECISION_EXACT)
+        for (int i = 0; i < 2; i++) {
+            int type = i ? o->cache_type_v : o->cache_type_k;
+            if (type != MLXCEL_CACHE_AUTO && type != MLXCEL_CACHE_F32)
+                return error_set(e, ERR_INVALID, i ? "cache-type-v" : "cache-type-k",
+                                 "cache-type-%c is %s, but precision exact keeps the cache in f32", i ? 'v' : 'k',
+                                 i ? v : k);
+        }
+    else if (o->cache_type_k != o->cache_type_v)
+        return error_set(e, ERR_INVALID, "cache-type-v",
+                         "cache-type-k is %s and cache-type-v is %s, but keys and values are stored alike: give both "
+                         "the same type",
+                         k, v);
+    return 0;
+}
+
+static const char *cache_type_name(int elem_size)
+{
+    size_t i = ARRAY_LEN(cache_types) - 1;
+    while (i && cache_types[i].elem_size != elem_size)
+        i--;
+    return cache_types[i].name;
+}
+
 static int check_options(const struct mlxcel_options *o, struct error *e)
 {
     int err = check_range("threads", o->threads, 0, POOL_THREADS_MAX, e);
     if (!err)
         err = check_range("precision", o->precision, 0, MLXCEL_PRECISION_EXACT, e);
+    if (!err)
+        err = check_cache_types(o, e);
     if (!err)
         err = check_range("context", o->context, 0, CONTEXT_MAX, e);
     if (!err)
@@ -59,9 +99,18 @@ static int check_options(const struct mlxcel_options *o, struct error *e)
     return err;
 }
 
+int mlxcel_check_options(const struct mlxcel_options *options, struct mlxcel_error *err)
+{
+    struct error e = {0};
+    return api_result(check_options(options, &e), &e, err);
+}
+
 static int open_backend(struct mlxcel *m, const struct mlxcel_options *o, struct error *e)
 {
-    struct cpu_options c = {.threads = o->threads, .level = -1, .precision = (enum precision)o->precision};
+    struct cpu_options c = {.threads = o->threads,
+                            .level = -1,
+                            .precision = (enum precision)o->precision,
+                            .kv_elem_size = cache_types[o->cache_type_k].elem_size};
     if (o->cpu_level) {
         char known[CPU_LEVEL_LIST_SIZE];
         c.level = cpu_level_from_name(o->cpu_level);
@@ -238,6 +287,7 @@ void mlxcel_get_info(const struct mlxcel *m, struct mlxcel_info *info)
                                  .model_type = d->model_type,
                                  .cpu_level = cpu_level_name(cpu_backend_level(m->backend)),
                                  .precision = precisions[cpu_backend_precision(m->backend)],
+                                 .cache_type = cache_type_name(m->backend->kv_elem_size),
                                  .threads = cpu_backend_threads(m->backend),
                                  .n_layer = d->n_layer,
                                  .n_vocab = d->n_vocab,

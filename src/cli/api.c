@@ -27,17 +27,31 @@ static int precision_of(const struct options *o)
     return strcmp(o->precision, "high") == 0 ? MLXCEL_PRECISION_HIGH : MLXCEL_PRECISION_DEFAULT;
 }
 
-void api_options(const struct options *o, struct mlxcel_options *out)
+int api_cache_type(const char *name)
 {
+    static const char *const names[] = {
+        [MLXCEL_CACHE_F16] = "f16", [MLXCEL_CACHE_F32] = "f32", [MLXCEL_CACHE_Q8_0] = "q8_0"};
+    for (int i = MLXCEL_CACHE_F16; i <= MLXCEL_CACHE_Q8_0; i++)
+        if (!strcmp(name, names[i]))
+            return i;
+    return MLXCEL_CACHE_AUTO;
+}
+
+int api_options(const struct options *o, struct mlxcel_options *out, struct error *e)
+{
+    struct mlxcel_error fault = {0};
     *out = (struct mlxcel_options){
         .threads = (int)o->threads,
         .cpu_level = strcmp(o->cpu_level, "auto") == 0 ? NULL : o->cpu_level,
         .precision = precision_of(o),
+        .cache_type_k = api_cache_type(o->cache_type_k),
+        .cache_type_v = api_cache_type(o->cache_type_v),
         .context = (int)o->context,
         .chunk = (int)MIN(o->chunk, CHUNK_MAX),
         .log = err_log_line,
         .log_level = o->verbose ? MLXCEL_LOG_DEBUG : MLXCEL_LOG_WARNING,
     };
+    return mlxcel_check_options(out, &fault) ? error_set(e, ERR_USAGE, fault.param, "%s", fault.message) : 0;
 }
 
 /* Said here, before anything is loaded: the server could only tell it as a load that failed. */
@@ -56,7 +70,9 @@ static int check_kwargs(const char *text, struct error *e)
 
 int api_chat_options(const struct options *o, struct mlxcel_options *out, struct error *e)
 {
-    api_options(o, out);
+    int rc = api_options(o, out, e);
+    if (rc)
+        return rc;
     out->chat_template = o->chat_template;
     out->chat_template_file = o->chat_template_file;
     out->chat_template_kwargs = o->chat_template_kwargs;

@@ -12,8 +12,11 @@
 /* Copies an API's fault into *e; returns its code, which is one of enum error_code. */
 int api_fault(const struct mlxcel_error *fault, struct error *e);
 
-/* What the options say of threads, precision, level, context, chunk and log; the caller adds the rest. */
-void api_options(const struct options *o, struct mlxcel_options *out);
+/* What the options say of threads, precision, cache, level, context, chunk and log; the caller adds the rest. ERR_USAGE:
+ * they contradict each other. */
+int api_options(const struct options *o, struct mlxcel_options *out, struct error *e);
+/* An enum mlxcel_cache_type by its name. */
+int api_cache_type(const char *name);
 /* The same with the chat template's options. ERR_USAGE: --chat-template-kwargs is not a JSON object. */
 int api_chat_options(const struct options *o, struct mlxcel_options *out, struct error *e);
 /* mlxcel_open with its fault in *e. */

@@ -56,11 +56,11 @@ struct budget {
     bool        fits;
 };
 
-/* context: of all requests together; 0: the default for each. */
-static bool budget_of(const json_t *facts, int64_t context, int64_t parallel, struct budget *b)
+/* context: of all requests together; 0: the default for each. cache_type: as in `cache_types` of the facts. */
+static bool budget_of(const json_t *facts, int64_t context, int64_t parallel, const char *cache_type, struct budget *b)
 {
     int64_t       own = json_integer_value(json_object_get(facts, "context"));
-    int64_t       per_token = json_integer_value(json_object_get(facts, "kv_bytes_per_token"));
+    int64_t       per_token = json_integer_value(json_object_get(json_object_get(facts, "cache_types"), cache_type));
     const char   *type = json_string_value(json_object_get(facts, "model_type"));
     struct budget r = {.model_type = type ? type : "", .available = available_bytes()};
     r.context = context ? context : parallel * (own ? MIN(own, CONTEXT_DEFAULT_MAX) : CONTEXT_DEFAULT_MAX);
@@ -95,19 +95,32 @@ static void print_text(const struct budget *b)
     out_printf("fits        %s\n", b->fits ? "yes" : "no");
 }
 
+/* The type of cache that a load with these options would have. */
+static int cache_type(const struct options *o, const char **type, struct error *e)
+{
+    struct mlxcel_options options = {.cache_type_k = api_cache_type(o->cache_type_k),
+                                     .cache_type_v = api_cache_type(o->cache_type_v)};
+    struct mlxcel_error   fault = {0};
+    *type = options.cache_type_k == MLXCEL_CACHE_AUTO ? "f16" : o->cache_type_k;
+    return mlxcel_check_options(&options, &fault) ? error_set(e, ERR_USAGE, fault.param, "%s", fault.message) : 0;
+}
+
 int cmd_inspect(const struct options *o, struct error *e)
 {
     struct mlxcel_error fault = {0};
     struct budget       b;
     char               *json = NULL;
+    const char         *type;
     json_t             *facts;
-    int                 rc = 0;
+    int                 rc = cache_type(o, &type, e);
+    if (rc)
+        return rc;
     if (mlxcel_describe(o->model, &json, &fault))
         return api_fault(&fault, e);
     facts = table_parse(json, e);
     if (!facts)
         rc = e->code;
-    else if (!budget_of(facts, o->context, o->parallel, &b))
+    else if (!budget_of(facts, o->context, o->parallel, type, &b))
         rc = error_set(e, ERR_LIMIT, NULL, "%s: the cache of %lld tokens has more bytes than can be counted", o->model,
                        (long long)o->context);
     else if (o->json)

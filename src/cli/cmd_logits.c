@@ -83,8 +83,9 @@ int cmd_logits(const struct options *o, struct error *e)
     struct mlxcel_options options;
     struct mlxcel        *m = NULL;
     struct ids            ids = {0};
-    int                   rc = read_tokens(o, &ids, e);
-    api_options(o, &options);
+    int                   rc = api_options(o, &options, e);
+    if (!rc)
+        rc = read_tokens(o, &ids, e);
     options.weights_only = true;
     options.no_prefix_cache = true;
     options.context = ids.n < INT32_MAX ? (int)ids.n : INT32_MAX;

@@ -195,10 +195,13 @@ int cmd_perplexity(const struct options *o, struct error *e)
     struct mlxcel_options options;
     struct measure        k = {0};
     bool                  compare = strcmp(o->kl_against, "none") != 0;
-    api_options(o, &options);
+    int err = api_options(o, &options, e);
+    if (err)
+        return err;
     options.no_prefix_cache = true;
     options.context = (int)o->context;
-    int err = api_open(&k.m, o->model, &options, e);
+    err = api_open(&k.m, o->model, &options, e);
+    options.cache_type_k = options.cache_type_v = MLXCEL_CACHE_AUTO;
     options.precision = !strcmp(o->kl_against, "exact") ? MLXCEL_PRECISION_EXACT : MLXCEL_PRECISION_HIGH;
     if (!err && compare)
         err = api_open(&k.other, o->model, &options, e);

@@ -84,6 +84,14 @@ static int clamp_key(int64_t j)
     return j < 0 ? 0 : j > KV_TILE ? KV_TILE : (int)j;
 }
 
+static void tile_widen(const struct row_fns *fns, int elem_size, const void *x, float *y, size_t n)
+{
+    if (elem_size == 1)
+        fns->from_i8(x, y, (int64_t)n);
+    else
+        fns->from_f16(x, y, (int64_t)n);
+}
+
 /* (m, l, o) of all rows of a block over one span, in w->b. */
 static void span_compute(const struct job *j, struct worker *w, const struct rows_of_seq *rows, int h, int64_t span)
 {
@@ -92,23 +100,25 @@ static void span_compute(const struct job *j, struct worker *w, const struct row
     int64_t            key = MAX(span * KV_SPAN, first_key(a, rows->pos0) / KV_TILE * KV_TILE);
     int64_t            end = MIN((span + 1) * KV_SPAN, rows->pos0 + rows->n_row);
     size_t             n = (size_t)KV_TILE * a->head_dim;
-    bool               widen = a->kv.elem_size == 2 && b->n > j->cpu->attn->direct_rows;
+    bool               widen = a->kv.elem_size < 4 && b->n > j->cpu->attn->direct_rows;
     for (int i = 0; i < b->n; i++) {
         b->m[i] = -FLT_MAX;
         b->l[i] = 0;
     }
     memset(b->o, 0, (size_t)b->n * a->head_dim * sizeof(float));
     for (; key < end; key += KV_TILE) {
-        void       *page = j->step->pages[j->step->seq[rows->row0]][key / a->kv.page_tokens];
-        const void *k = kv_k_tile(&a->kv, page, h, key), *v = kv_v_tile(&a->kv, page, h, key);
+        void *page = j->step->pages[j->step->seq[rows->row0]][key / a->kv.page_tokens];
+        void *k = kv_k_tile(&a->kv, page, h, key), *v = kv_v_tile(&a->kv, page, h, key);
         for (int i = 0; i < b->n; i++) {
             int64_t pos = rows->pos0 + i / j->group;
             b->lo[i] = clamp_key(first_key(a, pos) - key);
             b->hi[i] = clamp_key(pos + 1 - key);
         }
+        b->k_scale = kv_scales(&a->kv, k);
+        b->v_scale = kv_scales(&a->kv, v);
         if (widen) {
-            j->cpu->rows->from_f16(k, w->k, n);
-            j->cpu->rows->from_f16(v, w->v, n);
+            tile_widen(j->cpu->rows, a->kv.elem_size, k, w->k, n);
+            tile_widen(j->cpu->rows, a->kv.elem_size, v, w->v, n);
             j->cpu->attn->tile(b, w->k, w->v, 4);
         } else {
             j->cpu->attn->tile(b, k, v, a->kv.elem_size);

@@ -4,10 +4,11 @@
  * key/value head. Over the tiles of a span a block carries for every row the running maximum m, the sum l and the
  * output o:
  *
- *   s[j] = (fma chain over d ascending of q[d] K[d][j]) * scale
+ *   s[j] = (fma chain over d ascending of q[d] K[d][j]) * scale, in an 8-bit cache then * the key's scale
  *   m'   = max(m, s[j] of the row's keys)           a = exp(m - m')          p[j] = exp(s[j] - m')
  *   l'   = fma(l, a, sum of p: 16 lanes, (0 + 1) + (2 + 3), then vf_sum)
- *   o'   = o a, then one fma chain over the row's keys j ascending of p[j] V[j][d]
+ *   o'   = o a, then one fma chain over the row's keys j ascending of p[j] V[j][d]; in an 8-bit cache of (p[j] * the
+ *          value's scale) V[j][d]
  *
  * A span starts from m = -FLT_MAX, l = 0, o = 0. Keys outside a row's range are never multiplied into it, whatever the
  * cache holds there; a tile without keys of a row leaves the row untouched. The spans of a row are merged in order:
@@ -35,12 +36,14 @@ struct attn_block {
     float *m, *l; /* [n] */
     float *o;
     int   *lo, *hi;
+    const float *k_scale, *v_scale; /* of the tile's keys and values; NULL where they have none */
 };
 
 struct attn_fns {
     /* With more rows than this it pays to convert a tile to float32 first; with fewer, reading it directly. */
     int direct_rows;
-    /* Adds one tile to the block; K and V as kv.h lays them, elements of elem_size bytes. */
+    /* Adds one tile to the block; K and V as kv.h lays them, elements of elem_size bytes (int8 widened to float32 still
+     * has its scales). */
     void (*tile)(struct attn_block *b, const void *k, const void *v, int elem_size);
     /* Merges (m, l, o) of a span into (M, L, O). */
     void (*merge)(float *M, float *L, float *O, float m, float l, const float *o, int n);
@@ -50,7 +53,7 @@ struct attn_fns {
 extern const struct attn_fns attn_scalar, attn_avx2, attn_avx512, attn_neon;
 
 /* Writes rows [lo, hi) of k and v, [n_kv_head * head_dim] each, at their positions. float16: to nearest even;
- * magnitudes from 65520 on become infinite. */
+ * magnitudes from 65520 on become infinite. int8: docs/order-law.md. */
 void attn_kv_write(const struct row_fns *fns, const struct step *s, const struct attn *a, struct tensor k,
                    struct tensor v, int64_t lo, int64_t hi);
 

@@ -27,12 +27,16 @@
 
 VEC_INLINE vf load_elem(const void *p, int64_t i, int elem_size)
 {
-    return elem_size == 2 ? vf_load_f16((const uint16_t *)p + i) : vf_load((const float *)p + i);
+    return elem_size == 1   ? vf_load_i8((const int8_t *)p + i)
+           : elem_size == 2 ? vf_load_f16((const uint16_t *)p + i)
+                            : vf_load((const float *)p + i);
 }
 
 VEC_INLINE vf load_elem_part(const void *p, int64_t i, int elem_size, int n)
 {
-    return elem_size == 2 ? vf_load_f16_part((const uint16_t *)p + i, n) : vf_load_part((const float *)p + i, n);
+    return elem_size == 1   ? vf_load_i8_part((const int8_t *)p + i, n)
+           : elem_size == 2 ? vf_load_f16_part((const uint16_t *)p + i, n)
+                            : vf_load_part((const float *)p + i, n);
 }
 
 /* Scores of rows [r0, r0 + R) with W vectors of keys from j on. */
@@ -52,7 +56,12 @@ VEC_INLINE void scores_chunk(const struct attn_block *b, int r0, const void *k, 
         }
     }
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++)
-        vf_store(b->s + (r0 + r) * KV_TILE + j + w * VEC_LANES, vf_mul(acc[r][w], scale));
+    {
+        vf s = vf_mul(acc[r][w], scale);
+        if (b->k_scale)
+            s = vf_mul(s, vf_load(b->k_scale + j + w * VEC_LANES));
+        vf_store(b->s + (r0 + r) * KV_TILE + j + w * VEC_LANES, s);
+    }
 }
 
 /* Scores of rows [r0, r0 + R) with the vectors of keys that any of them has; the others stay as they were. */
@@ -170,7 +179,7 @@ VEC_INLINE void softmax_row(const struct attn_block *b, int i, bool whole)
         p[w] = vf_exp(vf_sub(p[w], vf_set1(m)));
         if (!whole)
             p[w] = keep_keys(b, i, w, p[w], zero);
-        vf_store(s + w * VEC_LANES, p[w]);
+        vf_store(s + w * VEC_LANES, b->v_scale ? vf_mul(p[w], vf_load(b->v_scale + w * VEC_LANES)) : p[w]);
     }
     b->l[i] = fmaf(b->l[i], a, vf_sum(vf_add(vf_add(p[0], p[1]), vf_add(p[2], p[3]))));
     b->m[i] = m;
@@ -225,7 +234,9 @@ VEC_INLINE void tile_all(const struct attn_block *b, const void *k, const void *
 
 static void tile(struct attn_block *b, const void *k, const void *v, int elem_size)
 {
-    if (elem_size == 2)
+    if (elem_size == 1)
+        tile_all(b, k, v, 1);
+    else if (elem_size == 2)
         tile_all(b, k, v, 2);
     else
         tile_all(b, k, v, 4);

@@ -37,7 +37,7 @@ int cpu_backend_new(struct backend **out, const struct cpu_options *o, struct er
     c->base.name = "cpu";
     c->base.reserve = cpu_reserve;
     c->base.free = cpu_free;
-    c->base.kv_elem_size = o->precision == PRECISION_EXACT ? 4 : 2;
+    c->base.kv_elem_size = o->kv_elem_size ? o->kv_elem_size : o->precision == PRECISION_EXACT ? 4 : 2;
     c->precision = o->precision;
     c->level = o->level < 0 ? cpu_level_detect() : (enum cpu_level)o->level;
     int rc = pool_new(&c->pool, o->threads ? o->threads : pool_default_size(), e);

@@ -22,6 +22,7 @@ struct cpu_options {
     int            threads; /* 0: pool_default_size() */
     int            level;   /* enum cpu_level, or -1 for the detected one; one that does not run: refused by name */
     enum precision precision;
+    int            kv_elem_size; /* of kv.h: 1, 2 or 4; 0: 4 in exact mode, else 2 */
 };
 
 int cpu_backend_new(struct backend **out, const struct cpu_options *o, struct error *e);

@@ -1,4 +1,4 @@
-/* Internal: the kernels of row operations (norm, add, silu, rope, 16-bit conversion). Every level gives the same bits:
+/* Internal: the kernels of row operations (norm, add, silu, rope, 16-bit and 8-bit conversion). Every level gives the same bits:
  * the kernels are written once (rows_kernels.h) on the 16 lanes of vec.h.
  *
  * Arrays may be unaligned; n is any count; y may be x where both are given. */
@@ -19,6 +19,9 @@ struct row_fns {
     void (*rope)(float *x, const float *cs, int dims, bool interleaved);
     void (*to_f16)(const float *x, uint16_t *y, int64_t n);
     void (*from_f16)(const uint16_t *x, float *y, int64_t n);
+    float (*amax)(const float *x, int64_t n); /* greatest |x|; NaN where one is infinite or NaN */
+    void (*to_i8)(const float *x, float inv, int8_t *y, int64_t n); /* x inv, to nearest even; |x inv| <= 127 */
+    void (*from_i8)(const int8_t *x, float *y, int64_t n);
 };
 
 extern const struct row_fns rows_scalar, rows_avx2, rows_avx512, rows_neon;

@@ -99,9 +99,41 @@ static void from_f16(const uint16_t *x, float *y, int64_t n)
         vf_store_part(y + i, vf_load_f16_part(x + i, rest), rest);
 }
 
+/* Zero times x is not zero where x is infinite or NaN. */
+static float amax(const float *x, int64_t n)
+{
+    vf zero = vf_set1(0), max = zero, odd = zero;
+    for (int64_t i = 0; i < n; i += VEC_LANES) {
+        vf a = n - i < VEC_LANES ? vf_load_part(x + i, (int)(n - i)) : vf_load(x + i);
+        max = vf_max(max, vf_max(a, vf_sub(zero, a)));
+        odd = vf_fma(a, zero, odd);
+    }
+    return vf_sum(odd) == 0 ? vf_max_lane(max) : NAN;
+}
+
+static void to_i8(const float *x, float inv, int8_t *y, int64_t n)
+{
+    int64_t i, whole = n & -VEC_LANES;
+    int     rest = (int)(n - whole);
+    for (i = 0; i < whole; i += VEC_LANES)
+        vf_store_i8(y + i, vf_mul(vf_load(x + i), vf_set1(inv)));
+    if (rest)
+        vf_store_i8_part(y + i, vf_mul(vf_load_part(x + i, rest), vf_set1(inv)), rest);
+}
+
+static void from_i8(const int8_t *x, float *y, int64_t n)
+{
+    int64_t i, whole = n & -VEC_LANES;
+    int     rest = (int)(n - whole);
+    for (i = 0; i < whole; i += VEC_LANES)
+        vf_store(y + i, vf_load_i8(x + i));
+    if (rest)
+        vf_store_part(y + i, vf_load_i8_part(x + i, rest), rest);
+}
+
 #define ROW_FNS                                                                                                        \
     {                                                                                                                  \
-        rms_norm, add, silu_mul, rope, to_f16, from_f16                                                                \
+        rms_norm, add, silu_mul, rope, to_f16, from_f16, amax, to_i8, from_i8                                          \
     }
 
 #endif

@@ -6,7 +6,8 @@
  * no copy of them can be picked by the linker for a file of another level.
  *
  * _part forms touch only the first n < 16 elements in memory; loaded lanes beyond are 0. f16 is converted to nearest
- * even; values beyond its range become infinite. max returns b where a lane of a or b is NaN.
+ * even; values beyond its range become infinite. i8 is rounded to nearest even and must be in range. max returns b where
+ * a lane of a or b is NaN.
  */
 #ifndef MLXCEL_CPU_VEC_H
 #define MLXCEL_CPU_VEC_H
@@ -56,6 +57,14 @@ VEC_INLINE vf vf_load_f16(const uint16_t *p)
 VEC_INLINE void vf_store_f16(uint16_t *p, vf a)
 {
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+}
+VEC_INLINE vf vf_load_i8(const int8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+VEC_INLINE void vf_store_i8(int8_t *p, vf a)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(a)));
 }
 VEC_INLINE vf vf_add(vf a, vf b)
 {
@@ -159,6 +168,20 @@ VEC_INLINE void vf_store_f16(uint16_t *p, vf a)
     __m128i *q = (__m128i *)(void *)p;
     _mm_storeu_si128(q, _mm256_cvtps_ph(a.a, _MM_FROUND_TO_NEAREST_INT));
     _mm_storeu_si128(q + 1, _mm256_cvtps_ph(a.b, _MM_FROUND_TO_NEAREST_INT));
+}
+VEC_INLINE __m256 vf_load_i8x8(const int8_t *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
+VEC_INLINE vf vf_load_i8(const int8_t *p)
+{
+    return (vf){vf_load_i8x8(p), vf_load_i8x8(p + 8)};
+}
+VEC_INLINE void vf_store_i8(int8_t *p, vf a)
+{
+    __m256i w = _mm256_packs_epi32(_mm256_cvtps_epi32(a.a), _mm256_cvtps_epi32(a.b));
+    w = _mm256_permute4x64_epi64(w, 0xd8);
+    _mm_storeu_si128((__m128i *)(void *)p, _mm_packs_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1)));
 }
 #define VEC_LANEWISE(name, intrinsic)                                                                                  \
     VEC_INLINE vf name(vf x, vf y)                                                                                     \
@@ -267,6 +290,16 @@ VEC_INLINE void vf_store_f16(uint16_t *p, vf a)
 {
     VEC_EACH p[i] = f32_to_f16(a.v[i]);
 }
+VEC_INLINE vf vf_load_i8(const int8_t *p)
+{
+    vf       r;
+    VEC_EACH r.v[i] = p[i];
+    return r;
+}
+VEC_INLINE void vf_store_i8(int8_t *p, vf a)
+{
+    VEC_EACH p[i] = (int8_t)lrintf(a.v[i]);
+}
 #define VEC_LANEWISE(name, expr)                                                                                       \
     VEC_INLINE vf name(vf a, vf b)                                                                                     \
     {                                                                                                                  \
@@ -354,7 +387,7 @@ VEC_INLINE float vf_max_lane(vf x)
 }
 #endif
 
-/* f16 forms of the part functions, by a copy. */
+/* f16 and i8 forms of the part functions, by a copy. */
 VEC_INLINE vf vf_load_f16_part(const uint16_t *p, int n)
 {
     uint16_t t[VEC_LANES] = {0};
@@ -366,6 +399,18 @@ VEC_INLINE void vf_store_f16_part(uint16_t *p, vf a, int n)
     uint16_t t[VEC_LANES];
     vf_store_f16(t, a);
     memcpy(p, t, (size_t)n * sizeof *t);
+}
+VEC_INLINE vf vf_load_i8_part(const int8_t *p, int n)
+{
+    int8_t t[VEC_LANES] = {0};
+    memcpy(t, p, (size_t)n);
+    return vf_load_i8(t);
+}
+VEC_INLINE void vf_store_i8_part(int8_t *p, vf a, int n)
+{
+    int8_t t[VEC_LANES];
+    vf_store_i8(t, a);
+    memcpy(p, t, (size_t)n);
 }
 
 #endif

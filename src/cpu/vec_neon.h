@@ -54,6 +54,19 @@ VEC_INLINE void vf_store_f16(uint16_t *p, vf x)
     vst1q_u16(p, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(x.a), x.b)));
     vst1q_u16(p + 8, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(x.c), x.d)));
 }
+VEC_INLINE vf vf_load_i8(const int8_t *p)
+{
+    int8x16_t x = vld1q_s8(p);
+    int16x8_t lo = vmovl_s8(vget_low_s8(x)), hi = vmovl_high_s8(x);
+    return (vf){vcvtq_f32_s32(vmovl_s16(vget_low_s16(lo))), vcvtq_f32_s32(vmovl_high_s16(lo)),
+                vcvtq_f32_s32(vmovl_s16(vget_low_s16(hi))), vcvtq_f32_s32(vmovl_high_s16(hi))};
+}
+VEC_INLINE void vf_store_i8(int8_t *p, vf x)
+{
+    int16x8_t lo = vmovn_high_s32(vmovn_s32(vcvtnq_s32_f32(x.a)), vcvtnq_s32_f32(x.b));
+    int16x8_t hi = vmovn_high_s32(vmovn_s32(vcvtnq_s32_f32(x.c)), vcvtnq_s32_f32(x.d));
+    vst1q_s8(p, vmovn_high_s16(vmovn_s16(lo), hi));
+}
 #define VEC_LANEWISE(name, f)                                                                                          \
     VEC_INLINE vf name(vf x, vf y)                                                                                     \
     {                                                                                                                  \

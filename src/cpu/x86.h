@@ -75,6 +75,30 @@ static inline __m512i x86_cvtepu8_epi16(__m256i a)
     return _mm512_loadu_si512(v);
 }
 
+#undef _mm512_cvtepi8_epi32
+#define _mm512_cvtepi8_epi32 x86_cvtepi8_epi32
+static inline __m512i x86_cvtepi8_epi32(__m128i a)
+{
+    int8_t  b[16];
+    int32_t v[16];
+    _mm_storeu_si128((__m128i *)(void *)b, a);
+    for (int i = 0; i < 16; i++)
+        v[i] = b[i];
+    return _mm512_loadu_si512(v);
+}
+
+#undef _mm512_cvtps_epi32
+#define _mm512_cvtps_epi32 x86_cvtps_epi32
+static inline __m512i x86_cvtps_epi32(__m512 a)
+{
+    float   f[16];
+    int32_t v[16];
+    _mm512_storeu_ps(f, a);
+    for (int i = 0; i < 16; i += 8)
+        _mm256_storeu_si256((__m256i *)(void *)(v + i), _mm256_cvtps_epi32(_mm256_loadu_ps(f + i)));
+    return _mm512_loadu_si512(v);
+}
+
 #undef _mm512_cvtph_ps
 #define _mm512_cvtph_ps x86_cvtph_ps
 static inline __m512 x86_cvtph_ps(__m256i a)

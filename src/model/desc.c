@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "tensor/kv.h"
+
 static int bad(struct error *e, const struct model_desc *m, int layer, const char *what)
 {
     return error_set(e, ERR_MISFIT, "config.json", "config.json: layer %d of %s: %s", layer, m->model_type, what);
@@ -60,6 +62,6 @@ int64_t desc_kv_bytes_per_token(const struct model_desc *m, int elem_size)
 {
     int64_t n = 0;
     for (int i = 0; i < m->n_layer; i++)
-        n += (int64_t)2 * m->layer[i].attn.n_kv_head * m->layer[i].attn.head_dim * elem_size;
+        n += 2 * m->layer[i].attn.n_kv_head * (int64_t)kv_key_bytes(m->layer[i].attn.head_dim, elem_size);
     return n;
 }

@@ -5,9 +5,11 @@
  *
  *   head 0: tile 0 [ K: head_dim x 64 | V: 64 x head_dim ]  tile 1 [ K | V ] ...   head 1: ...
  *
+ * and in an 8-bit cache [ K | scales of its 64 keys | V | scales of its 64 values ].
+ *
  * A tile is 64 keys aligned to absolute position 0. K is stored transposed (64 keys of one feature side by side), so that a
- * vector register holds the scores of neighbouring keys; V is stored key by key. Elements are float16, or float32 in exact
- * mode. Every row of a step reads K and V as stored, also those written in the same step (the order law, rule d).
+ * vector register holds the scores of neighbouring keys; V is stored key by key. Elements are float16, float32,
+ * or int8 that one float32 scale per key and head multiplies. Every row of a step reads K and V as stored, also those written in the same step (the order law, rule d).
  */
 #ifndef MLXCEL_TENSOR_KV_H
 #define MLXCEL_TENSOR_KV_H
@@ -20,29 +22,40 @@
 
 struct kv_layer {
     int    n_kv_head, head_dim;
-    int    elem_size;   /* 2: float16, 4: float32 */
+    int    elem_size;   /* 2: float16, 4: float32, 1: int8 with scales */
     int    page_tokens; /* multiple of KV_TILE */
     size_t offset;      /* bytes from the page's start to this layer's part */
 };
 
+/* Bytes of one key, or one value, of one head. */
+static inline size_t kv_key_bytes(int head_dim, int elem_size)
+{
+    return (size_t)head_dim * (size_t)elem_size + (elem_size == 1 ? sizeof(float) : 0);
+}
+
 /* Bytes of one layer's part of a page. */
 static inline size_t kv_layer_bytes(const struct kv_layer *l)
 {
-    return (size_t)l->n_kv_head * (size_t)l->page_tokens * 2 * (size_t)l->head_dim * (size_t)l->elem_size;
+    return (size_t)l->n_kv_head * (size_t)l->page_tokens * 2 * kv_key_bytes(l->head_dim, l->elem_size);
 }
 
 /* The K part of the tile that holds position pos of kv head h: element (feature d, key j) at [d * KV_TILE + j]. */
 static inline void *kv_k_tile(const struct kv_layer *l, void *page, int h, int64_t pos)
 {
     size_t tile = (size_t)(pos % l->page_tokens) / KV_TILE, tiles = (size_t)l->page_tokens / KV_TILE;
-    return (char *)page + l->offset +
-           ((size_t)h * tiles + tile) * 2 * KV_TILE * (size_t)l->head_dim * (size_t)l->elem_size;
+    return (char *)page + l->offset + ((size_t)h * tiles + tile) * 2 * KV_TILE * kv_key_bytes(l->head_dim, l->elem_size);
 }
 
 /* The V part of that tile: element (key j, feature d) at [j * head_dim + d]. */
 static inline void *kv_v_tile(const struct kv_layer *l, void *page, int h, int64_t pos)
 {
-    return (char *)kv_k_tile(l, page, h, pos) + (size_t)KV_TILE * (size_t)l->head_dim * (size_t)l->elem_size;
+    return (char *)kv_k_tile(l, page, h, pos) + KV_TILE * kv_key_bytes(l->head_dim, l->elem_size);
+}
+
+/* The scales [64] of a K or V part; NULL where elements have none. */
+static inline float *kv_scales(const struct kv_layer *l, void *part)
+{
+    return l->elem_size == 1 ? (float *)(void *)((char *)part + (size_t)KV_TILE * (size_t)l->head_dim) : NULL;
 }
 
 #endif

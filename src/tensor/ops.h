@@ -79,7 +79,7 @@ enum weight_use { WEIGHT_LINEAR = 1, WEIGHT_EMBED = 2, WEIGHT_VECTOR = 4 };
 struct backend {
     const char *name;
     struct ops  ops;
-    int         kv_elem_size; /* bytes of a cache element: 2, or 4 in exact mode */
+    int         kv_elem_size; /* bytes of a cache element: 1, 2 or 4 (kv.h) */
     /* Makes w->packed for the uses given (or decides that the planes serve). May run in parallel inside. */
     int (*prepare)(struct backend *b, struct weight *w, unsigned uses, struct error *e);
     void (*release)(struct backend *b, struct weight *w);

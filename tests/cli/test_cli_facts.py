@@ -89,13 +89,34 @@ def test_bench():
     v = json.loads(mlxcel_ok("bench", "-m", MODEL, "-p", 16, "-n", 4, "-b", 2, "-r", 2, "--threads", 1, "--json"))
     assert list(v) == ["prefill_tok_s", "prefill_tok_s_min", "prefill_tok_s_max", "decode_tok_s", "decode_tok_s_min",
                        "decode_tok_s_max", "load_s", "peak_rss_bytes", "weights_bytes", "depth", "threads", "cpu_level",
-                       "precision", "model", "version"]
+                       "precision", "cache_type", "model", "version"]
     assert 0 < v["prefill_tok_s_min"] <= v["prefill_tok_s"] <= v["prefill_tok_s_max"]
     assert 0 < v["decode_tok_s_min"] <= v["decode_tok_s"] <= v["decode_tok_s_max"]
     assert v["threads"] == 1 and v["precision"] == "default" and v["model"] == MODEL.name
     text = mlxcel_ok("bench", "-m", MODEL, "-p", 0, "-n", 4, "-r", 1)
     assert "decode" in text and "prompt" not in text
     assert "-r takes" in usage("bench", "-m", MODEL, "-r", 0)
+
+
+def test_cache_types():
+    """Named by describe, counted by inspect, used by all commands that run a model; contradictions are wrong usage."""
+    d = json.loads(mlxcel_ok("describe", "-m", MODEL, "--json"))
+    c = d["cache_types"]
+    assert c["f16"] == d["kv_bytes_per_token"] and c["f32"] == 2 * c["f16"]
+    assert c["f16"] / 2 < c["q8_0"] < c["f16"]  # and the scales
+    q8 = ["-ctk", "q8_0", "-ctv", "q8_0"]
+    v = json.loads(mlxcel_ok("inspect", "-m", MODEL, "-c", 512, *q8, "--json"))
+    assert v["kv_bytes"] == 512 * c["q8_0"]
+    for flags, name in ([], "f16"), (q8, "q8_0"), (["--exact"], "f32"), (["--exact", "-ctv", "f32"], "f32"):
+        v = json.loads(mlxcel_ok("bench", "-m", MODEL, "-p", 2, "-n", 1, "-r", 1, "--json", *flags))
+        assert v["cache_type"] == name
+    for command in (["bench", "-m", MODEL], ["inspect", "-m", MODEL], ["generate", "-m", MODEL, "-p", "a"],
+                    ["logits", "-m", MODEL, "--tokens", 1, "-o", "no"], ["run", MODEL, "-p", "a"],
+                    ["serve", "-m", MODEL], ["perplexity", "-m", MODEL, "-f", "no"]):
+        assert "cache-type-k is q8_0 and cache-type-v is auto" in usage(*command, "-ctk", "q8_0")
+        if command[0] != "inspect":
+            text = usage(*command, "--exact", "--cache-type-k", "f32", "--cache-type-v", "f16")
+            assert "cache-type-v is f16, but precision exact keeps the cache in f32" in text
 
 
 def test_bench_behind_tokens():

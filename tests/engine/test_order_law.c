@@ -24,6 +24,8 @@ static const char *const models[] = {
 };
 static const enum precision precisions[] = {PRECISION_DEFAULT, PRECISION_HIGH, PRECISION_EXACT};
 
+static int kv_elem_size; /* of all rigs; 0: the precision's own */
+
 /* A sequence under test: its tokens, how many are in the cache, its logits so far. */
 struct lane {
     int32_t          *tokens;
@@ -49,9 +51,10 @@ static uint32_t rnd(uint32_t n)
 static void rig_open(struct rig *r, const char *model, int threads, int level, enum precision p, int page_tokens,
                      int keys)
 {
-    struct error      e;
-    struct run_limits lim = {.n_row = ROWS_MAX, .n_key = keys};
-    fixture_open(&r->f, model, threads, level, p, page_tokens);
+    struct error       e;
+    struct run_limits  lim = {.n_row = ROWS_MAX, .n_key = keys};
+    struct cpu_options cpu = {.threads = threads, .level = level, .precision = p, .kv_elem_size = kv_elem_size};
+    assert_int_equal(fixture_load_on(&r->f, model, &cpu, page_tokens, &e), 0);
     const struct model_desc *d = &r->f.model->desc;
     const struct attn_desc  *a = &d->layer[0].attn;
     lim.n_head = a->n_head;
@@ -291,11 +294,10 @@ static void test_bfloat16(void **state)
 }
 
 /* Beyond one span of 512 keys, and at every level that this machine has. */
-static void test_long_and_levels(void **state)
+static void long_and_levels(size_t n_model)
 {
     enum { N = 600 };
-    (void)state;
-    for (size_t m = 0; m < 2; m++) {
+    for (size_t m = 0; m < n_model; m++) {
         struct lane want;
         char        what[256];
         reference(&want, models[m], PRECISION_DEFAULT, N, 11);
@@ -314,12 +316,39 @@ static void test_long_and_levels(void **state)
     }
 }
 
+static void test_long_and_levels(void **state)
+{
+    (void)state;
+    long_and_levels(2);
+}
+
+/* All of it with an 8-bit cache: another cache, so other logits, but the same law. */
+static void test_int8_cache(void **state)
+{
+    struct lane f16, int8;
+    (void)state;
+    reference(&f16, models[0], PRECISION_DEFAULT, PROMPT, 1);
+    kv_elem_size = 1;
+    reference(&int8, models[0], PRECISION_DEFAULT, PROMPT, 1);
+    assert_memory_not_equal(f16.logits + PROMPT, int8.logits + PROMPT, sizeof(float) * PROMPT);
+    each_chunk_and_thread(models[0], PRECISION_DEFAULT);
+    mixed(models[1], PRECISION_HIGH, 3, 128);
+    shared_prefix(models[4], PRECISION_DEFAULT, 64);
+    long_and_levels(1);
+    kv_elem_size = 0;
+    free(f16.tokens);
+    free(f16.logits);
+    free(int8.tokens);
+    free(int8.logits);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chunks_threads),  cmocka_unit_test(test_mixed),
         cmocka_unit_test(test_shared_prefix),   cmocka_unit_test(test_bfloat16),
         cmocka_unit_test(test_long_and_levels),
+        cmocka_unit_test(test_int8_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,6 +34,16 @@ static void sequences_draw(struct kc *k, struct attn_case *c, int64_t work)
     }
 }
 
+/* A key or value of one head that an 8-bit cache holds exactly: integers, 127 among them, times a power of two; or 0. */
+static void int8_draw(struct kc *k, float *x, int n, double extreme)
+{
+    float scale = kc_below(k, 8) ? ldexpf(1, kc_below(k, 20) - 20) : (float)extreme / 128;
+    scale = kc_below(k, 16) ? exp2f(floorf(log2f(scale))) : 0;
+    for (int i = 0; i < n; i++)
+        x[i] = scale * (float)(kc_below(k, 255) - 127);
+    x[kc_below(k, n)] = 127 * scale;
+}
+
 /* Keys or values of sequence s, rounded to the cache's type. */
 static float *elements(struct kc *k, const struct attn_case *c, int s, double extreme)
 {
@@ -42,6 +52,8 @@ static float *elements(struct kc *k, const struct attn_case *c, int s, double ex
     kc_fill(k, x, n, extreme);
     for (int64_t i = 0; i < n && c->elem_size == 2; i++)
         x[i] = f16_to_f32(f32_to_f16(x[i]));
+    for (int64_t i = 0; i < n && c->elem_size == 1; i += c->head_dim)
+        int8_draw(k, x + i, c->head_dim, extreme);
     return x;
 }
 
@@ -54,15 +66,17 @@ void attn_case_new(struct kc *k, struct attn_case *c, int64_t work)
     c->head_dim = some_head_dim(k);
     c->window = kc_below(k, 3) ? 0 : kc_pick(k, 1, 2, 63, 64, 65, 200, 512, 700);
     c->scale = (float)(1 / sqrt(c->head_dim));
-    c->elem_size = kc_pick(k, 2, 2, 4);
+    c->elem_size = kc_pick(k, 1, 2, 4);
     sequences_draw(k, c, work);
     c->seq = kc_guard((size_t)c->n_row * sizeof *c->seq);
     c->position = kc_guard((size_t)c->n_row * sizeof *c->position);
     for (int s = 0, row = 0; s < c->n_seq; s++) {
         c->keys[s] = elements(k, c, s, 60);
         c->values[s] = elements(k, c, s, 60000);
+        float *last = c->values[s] + ((int64_t)c->length[s] * c->n_kv_head - 1) * c->head_dim;
         if (kc_below(k, 4) == 0) /* the last row of the sequence alone may see it */
-            c->values[s][((int64_t)c->length[s] * c->n_kv_head - 1) * c->head_dim] = NAN;
+            for (int d = 0; d < (c->elem_size == 1 ? c->head_dim : 1); d++)
+                last[d] = NAN;
         for (int i = 0; i < c->n_new[s]; i++, row++) {
             c->seq[row] = s;
             c->position[row] = c->length[s] - c->n_new[s] + i;

@@ -21,6 +21,21 @@ static enum precision precision_of(const struct attn_case *c)
     return c->elem_size == 4 ? PRECISION_EXACT : PRECISION_DEFAULT;
 }
 
+/* Scale and integer of element d of a key of an 8-bit cache (docs/order-law.md). */
+static float int8_of(const float *x, int n, int d, int8_t *q)
+{
+    float amax = 0;
+    *q = 0;
+    for (int i = 0; i < n; i++) {
+        if (!isfinite(x[i]))
+            return NAN;
+        amax = fmaxf(amax, fabsf(x[i]));
+    }
+    if (amax > 0)
+        *q = (int8_t)rintf(x[d] * (127 / amax));
+    return amax / 127;
+}
+
 static float *output(const struct attn_case *c)
 {
     return kc_guard((size_t)c->n_row * c->n_head * c->head_dim * sizeof(float));
@@ -97,14 +112,22 @@ static void check_kv_write(struct kc *k)
         for (int s = 0; s < c.n_seq; s++)
             for (int p = 0; p < t.n_page[s] * page_tokens; p++)
                 for (int i = 0; i < c.n_kv_head * c.head_dim; i++) {
-                    int         h = i / c.head_dim, d = i % c.head_dim, j = p % KV_TILE;
-                    void       *page = t.pages[s][p / page_tokens];
-                    const char *key = kv_k_tile(&t.kv, page, h, p), *val = kv_v_tile(&t.kv, page, h, p);
-                    int64_t     at = (int64_t)p * c.n_kv_head * c.head_dim + i;
-                    uint32_t    k_bits = ~0u, v_bits = ~0u, k_want = ~0u, v_want = ~0u;
+                    int      h = i / c.head_dim, d = i % c.head_dim, j = p % KV_TILE;
+                    void    *page = t.pages[s][p / page_tokens];
+                    char    *key = kv_k_tile(&t.kv, page, h, p), *val = kv_v_tile(&t.kv, page, h, p);
+                    int64_t  at = (int64_t)p * c.n_kv_head * c.head_dim + i;
+                    uint32_t k_bits = ~0u, v_bits = ~0u, k_want = ~0u, v_want = ~0u;
                     memcpy(&k_bits, key + (d * KV_TILE + j) * c.elem_size, (size_t)c.elem_size);
                     memcpy(&v_bits, val + (j * c.head_dim + d) * c.elem_size, (size_t)c.elem_size);
-                    if (p < c.length[s] && c.elem_size == 4) {
+                    if (p < c.length[s] && c.elem_size == 1) {
+                        int8_t key_q, val_q;
+                        float  ks = int8_of(&c.keys[s][at - d], c.head_dim, d, &key_q);
+                        float  vs = int8_of(&c.values[s][at - d], c.head_dim, d, &val_q);
+                        k_want = 0xffffff00 | (uint8_t)key_q;
+                        v_want = 0xffffff00 | (uint8_t)val_q;
+                        kc_same_floats(k, "key's scale", kv_scales(&t.kv, key) + j, &ks, 1);
+                        kc_same_floats(k, "value's scale", kv_scales(&t.kv, val) + j, &vs, 1);
+                    } else if (p < c.length[s] && c.elem_size == 4) {
                         k_want = f32_bits(c.keys[s][at]);
                         v_want = f32_bits(c.values[s][at]);
                     } else if (p < c.length[s]) {
@@ -182,10 +205,10 @@ static void bench_run(void *arg)
 }
 
 /* Heads of SmolLM2 (9/3 x 64) or a Llama 8B (32/8 x 128): `rows` last rows of `keys` keys. */
-static void bench_one(struct kc *k, int n_head, int n_kv, int dim, int keys, int rows)
+static void bench_one(struct kc *k, int n_head, int n_kv, int dim, int keys, int rows, int elem_size)
 {
     struct bench b = {
-        .c = {.n_head = n_head, .n_kv_head = n_kv, .head_dim = dim, .n_seq = 1, .n_row = rows, .elem_size = 2}};
+        .c = {.n_head = n_head, .n_kv_head = n_kv, .head_dim = dim, .n_seq = 1, .n_row = rows, .elem_size = elem_size}};
     int64_t n = (int64_t)keys * n_kv * dim, m = (int64_t)rows * n_head * dim;
     char    what[64];
     b.c.scale = (float)(1 / sqrt(dim));
@@ -211,8 +234,10 @@ static void bench_one(struct kc *k, int n_head, int n_kv, int dim, int keys, int
     b.cpu = kc_cpu_new(k->level, k->threads, PRECISION_DEFAULT, &lim);
     b.y = output(&b.c);
     attn_cache_new(k, &b.t, &b.c, b.cpu, 256, 64);
-    snprintf(what, sizeof what, "attention %d/%d x %d, %d rows, %d keys", n_head, n_kv, dim, rows, keys);
-    kc_rate(k, what, kc_time(bench_run, &b), rows == 1 ? (double)n * 4 : 0, pairs * n_head * dim * 4);
+    snprintf(what, sizeof what, "attention %d/%d x %d, %d rows, %d keys, %s", n_head, n_kv, dim, rows, keys,
+             elem_size == 1 ? "q8_0" : "f16");
+    kc_rate(k, what, kc_time(bench_run, &b), rows == 1 ? 2.0 * keys * n_kv * (double)kv_key_bytes(dim, elem_size) : 0,
+            pairs * n_head * dim * 4);
     kc_unguard(k, b.y);
     attn_cache_free(k, &b.t, &b.c);
     attn_case_free(k, &b.c);
@@ -221,12 +246,16 @@ static void bench_one(struct kc *k, int n_head, int n_kv, int dim, int keys, int
 
 static void bench_attention(struct kc *k)
 {
-    bench_one(k, 9, 3, 64, 512, 512);
-    bench_one(k, 9, 3, 64, 512, 1);
-    bench_one(k, 9, 3, 64, 8192, 1);
-    bench_one(k, 9, 3, 64, 8192, 128);
-    bench_one(k, 32, 8, 128, 512, 512);
-    bench_one(k, 32, 8, 128, 8192, 1);
+    bench_one(k, 9, 3, 64, 512, 512, 2);
+    bench_one(k, 9, 3, 64, 128, 1, 2);
+    bench_one(k, 9, 3, 64, 512, 1, 2);
+    bench_one(k, 9, 3, 64, 8192, 1, 2);
+    bench_one(k, 9, 3, 64, 8192, 1, 1);
+    bench_one(k, 9, 3, 64, 8192, 128, 2);
+    bench_one(k, 9, 3, 64, 8192, 128, 1);
+    bench_one(k, 32, 8, 128, 512, 512, 2);
+    bench_one(k, 32, 8, 128, 8192, 1, 2);
+    bench_one(k, 32, 8, 128, 8192, 1, 1);
 }
 
 const struct check attn_checks[] = {

@@ -195,6 +195,32 @@ static void check_f16(struct kc *k)
     }
 }
 
+/* The greatest magnitude, with none, one or two odd values; int8 there and back. */
+static void check_i8(struct kc *k)
+{
+    const struct row_fns *f = row_fns_for(k->level);
+    for (int c = 0; c < CASES; c++) {
+        int     n = some_length(k), odd = kc_below(k, 3);
+        int8_t *q = kc_guard((size_t)n);
+        float  *x = floats(n), *back = floats(n), most = 0;
+        kc_notef(k, "n %d odd %d", n, odd);
+        kc_fill(k, x, n, 100);
+        for (int i = 0; i < n; i++)
+            most = fmaxf(most, fabsf(x[i]));
+        kc_expect(k, f->amax(x, n) == most, "amax %a, needed %a", f->amax(x, n), most);
+        f->to_i8(x, most > 1e-30f ? 127 / most : 0, q, n);
+        f->from_i8(q, back, n);
+        for (int i = 0; i < n && most > 1e-30f; i++)
+            kc_expect(k, q[i] == (int8_t)rintf(x[i] * (127 / most)) && back[i] == q[i], "%a gives %d", x[i], q[i]);
+        for (int i = 0; i < odd; i++)
+            x[kc_below(k, n)] = kc_below(k, 2) ? NAN : kc_below(k, 2) ? INFINITY : -INFINITY;
+        kc_expect(k, isnan(f->amax(x, n)) || !odd, "amax %a", f->amax(x, n));
+        kc_unguard(k, q);
+        kc_unguard(k, x);
+        kc_unguard(k, back);
+    }
+}
+
 /* Operations: rows and threads do not change anything, pieces of a row are normalised by themselves, fused forms equal
  * the composed ones. */
 static void check_row_ops(struct kc *k)
@@ -322,6 +348,7 @@ const struct check rows_checks[] = {
     {"exp", check_exp, NULL},   {"rms_norm", check_rms_norm, bench_rows},
     {"add", check_add, NULL},   {"silu_mul", check_silu_mul, NULL},
     {"rope", check_rope, NULL}, {"rope_angles", check_rope_angles, NULL},
-    {"f16", check_f16, NULL},   {"row_ops", check_row_ops, NULL},
+    {"f16", check_f16, NULL},   {"i8", check_i8, NULL},
+    {"row_ops", check_row_ops, NULL},
     {NULL, NULL, NULL},
 };

@@ -96,7 +96,7 @@ void product_deinit(struct product *p)
 struct backend *backend_new(enum cpu_level level, int threads, enum precision precision, int64_t n_row, int64_t n_in)
 {
     struct backend    *b = NULL;
-    struct cpu_options o = {threads, (int)level, precision};
+    struct cpu_options o = {.threads = threads, .level = (int)level, .precision = precision};
     struct run_limits  lim = {.n_row = n_row, .n_in = n_in, .n_head = 1, .n_kv_head = 1, .head_dim = 64, .n_key = 64};
     if (cpu_backend_new(&b, &o, NULL) || b->reserve(b, &lim, NULL))
         exit(2);

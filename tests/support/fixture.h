@@ -14,14 +14,20 @@ struct fixture {
     struct model   *model;
 };
 
+static inline int fixture_load_on(struct fixture *f, const char *dir, const struct cpu_options *cpu, int page_tokens,
+                                  struct error *e)
+{
+    struct model_options o = {.page_tokens = page_tokens};
+    *f = (struct fixture){0};
+    int err = cpu_backend_new(&f->backend, cpu, e);
+    return err ? err : model_load(&f->model, dir, arch_describe, f->backend, &o, e);
+}
+
 static inline int fixture_load(struct fixture *f, const char *dir, int threads, int level, enum precision precision,
                                int page_tokens, struct error *e)
 {
-    struct cpu_options   c = {.threads = threads, .level = level, .precision = precision};
-    struct model_options o = {.page_tokens = page_tokens};
-    *f = (struct fixture){0};
-    int err = cpu_backend_new(&f->backend, &c, e);
-    return err ? err : model_load(&f->model, dir, arch_describe, f->backend, &o, e);
+    struct cpu_options c = {.threads = threads, .level = level, .precision = precision};
+    return fixture_load_on(f, dir, &c, page_tokens, e);
 }
 
 static inline void fixture_open(struct fixture *f, const char *dir, int threads, int level, enum precision precision,

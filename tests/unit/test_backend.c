@@ -14,7 +14,7 @@
 static struct backend *backend(enum precision precision)
 {
     struct backend    *b = NULL;
-    struct cpu_options o = {2, -1, precision};
+    struct cpu_options o = {.threads = 2, .level = -1, .precision = precision};
     assert_int_equal(cpu_backend_new(&b, &o, NULL), 0);
     return b;
 }
@@ -24,7 +24,7 @@ static void test_levels(void **state)
     (void)state;
     for (int l = -1; l <= CPU_LEVELS; l++) {
         struct backend    *b = NULL;
-        struct cpu_options o = {1, l, PRECISION_DEFAULT};
+        struct cpu_options o = {.threads = 1, .level = l};
         struct error       e = {0};
         int                rc = cpu_backend_new(&b, &o, &e);
         if (l >= 0 && !cpu_level_runs((enum cpu_level)l)) {
@@ -48,7 +48,7 @@ static void test_threads(void **state)
 {
     (void)state;
     struct backend    *b = NULL;
-    struct cpu_options o = {POOL_THREADS_MAX + 1, -1, PRECISION_DEFAULT};
+    struct cpu_options o = {.threads = POOL_THREADS_MAX + 1, .level = -1};
     struct error       e = {0};
     assert_int_equal(cpu_backend_new(&b, &o, &e), ERR_INVALID);
     assert_non_null(strstr(e.msg, "257"));
