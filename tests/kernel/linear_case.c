@@ -24,8 +24,8 @@ static void plant_extremes(float *x, int64_t n_in)
         x[2 * n_in + i] *= i % 3 ? 1e30f : 1e-3f;
         x[3 * n_in + i] = i % 2 ? 1 : -1; /* every code at its bound */
         x[4 * n_in + i] = (float)(i % 255) - 127;
-        x[8 * n_in + i] = i % LINEAR_BLOCK ? (float)(i % 64) - 31.5f : 127; /* ties: a step is 1 */
-        x[8 * n_in + i] = (float)(257 + 2 * (i % 127)); /* half way between two bfloat16 numbers */
+        x[8 * n_in + i] = (float)(257 + 2 * (i % 127));                     /* half way between two bfloat16 numbers */
+        x[9 * n_in + i] = i % LINEAR_BLOCK ? (float)(i % 64) - 31.5f : 127; /* ties: a step is 1 */
     }
     x[5 * n_in + n_in / 2] = NAN;
     x[6 * n_in + n_in - 1] = INFINITY;
