@@ -128,7 +128,7 @@ int main(int argc, char **argv)
             return usage();
     }
     if (roof)
-        return kc_roof(roof, kc.threads);
+        return kc_roof ? kc_roof(roof, kc.threads) : usage();
     signal(SIGSEGV, on_fault);
     signal(SIGBUS, on_fault);
     signal(SIGILL, on_fault);
