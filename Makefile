@@ -102,7 +102,7 @@ build/mlxcel: $(BIN)
 
 # --- tests ----------------------------------------------------------------------------------------------------------
 # tests/fault programs see every allocation of the library through --wrap.
-FAULT_WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=aligned_alloc
+FAULT_WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=aligned_alloc,--wrap=mmap
 $(B)/tests/%: $(B)/tests/%.o $(LIB)
 	$(call say,LD) $(CC) $(LDFLAGS) $(if $(findstring /fault/,$@),$(FAULT_WRAP)) -o $@ $^ -lcmocka $(LDLIBS)
 

@@ -6,17 +6,20 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/mman.h>
 
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t n);
 char *__real_strdup(const char *s);
 void *__real_aligned_alloc(size_t align, size_t n);
+void *__real_mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
 char *__wrap_strdup(const char *s);
 void *__wrap_aligned_alloc(size_t align, size_t n);
+void *__wrap_mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset);
 
 static long countdown; /* the allocation that fails when it reaches 0; negative: none */
 static bool failed;
@@ -50,6 +53,10 @@ char *__wrap_strdup(const char *s)
 void *__wrap_aligned_alloc(size_t align, size_t n)
 {
     return fails() ? NULL : __real_aligned_alloc(align, n);
+}
+void *__wrap_mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset)
+{
+    return fails() ? MAP_FAILED : __real_mmap(at, n, protection, flags, fd, offset);
 }
 
 #endif
