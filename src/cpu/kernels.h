@@ -1,8 +1,8 @@
-/* Internal to src/cpu: the tables of kernels, one per family, filled scalar first and overwritten level by level.
+/* Internal to src/cpu: the tables of kernels, one for each family and level, and the backend that holds those of its level.
  *
- * A family's file set: <family>_scalar.c (the reference form), <family>_avx2.c, <family>_avx512.c, ...; each has one
- * function that overwrites the entries it improves. All levels compute the same sequence of float operations per element
- * unless the table says otherwise, so kernelcheck compares them bit for bit.
+ * A family's file set: <family>_scalar.c (the reference form), <family>_avx2.c, <family>_avx512.c, <family>_neon.c, ...;
+ * each is compiled for its instruction set and defines one whole table. All levels compute the same sequence of float
+ * operations per element unless the table says otherwise, so kernelcheck compares them bit for bit.
  */
 #ifndef MLXCEL_CPU_KERNELS_H
 #define MLXCEL_CPU_KERNELS_H
