@@ -169,6 +169,46 @@ static void check_product(struct kc *k, struct quant q, enum precision precision
     product_deinit(&p);
 }
 
+enum { MANY = 300 }; /* rows of a step: chunks that are as large as they get, and more than one */
+
+/* A step of many rows, those of the product again and again, gives each the bits that it has in a small one. */
+static void check_many(struct kc *k, struct quant q, enum precision precision, int64_t n_in)
+{
+    enum { N_OUT = 70 };
+    struct product p;
+    int            threads = 1 + kc_below(k, 3);
+    product_init(k, &p, q, N_OUT, n_in);
+    struct backend *b = backend_new(k->level, threads, precision, MANY, n_in);
+    struct run      r = {.backend = b};
+    float          *want = need((size_t)ROWS * N_OUT * sizeof *want), *x = need((size_t)(MANY * n_in) * sizeof *x);
+    float          *y = kc_guard((size_t)MANY * N_OUT * sizeof *y);
+    for (int64_t i = 0; i < MANY * n_in; i++)
+        x[i] = p.x[i % (ROWS * n_in)];
+    prepare(b, &p.w);
+    compute(k, b, &p, ROWS, want);
+    kc_notef(k, "%s, %d bits, %s, %d inputs, precision %d, %d rows, %d threads", quant_mode_name(q.mode), q.bits,
+             dtype_name(q.scale_dtype), (int)n_in, (int)precision, MANY, threads);
+    op_linear(&r, &p.w, (struct tensor){x, MANY, n_in, n_in}, (struct tensor){y, MANY, N_OUT, N_OUT});
+    for (int64_t i = 0; i < MANY; i += ROWS)
+        kc_same_floats(k, "against few rows", y + i * N_OUT, want, MIN(MANY - i, (int64_t)ROWS) * N_OUT);
+    kc_unguard(k, y);
+    b->release(b, &p.w);
+    b->free(b);
+    free(want);
+    free(x);
+    product_deinit(&p);
+}
+
+static void check_steps(struct kc *k)
+{
+    const struct quant forms[] = {affine(4, 32, DTYPE_F16), affine(8, 64, DTYPE_F32), dense(DTYPE_F16),
+                                  dense(DTYPE_BF16), floats[0], floats[1], floats[2]};
+    for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+        check_many(k, forms[i], PRECISION_DEFAULT, 64 * (1 + kc_below(k, 3)));
+        check_many(k, forms[i], PRECISION_HIGH, N_IN_MAX);
+    }
+}
+
 static int some_outputs(struct kc *k)
 {
     return kc_pick(k, 1, 7, 16, 17, 33, 100);
@@ -394,6 +434,7 @@ const struct check linear_checks[] = {
     {"linear_affine", check_affine, bench_affine},
     {"linear_floats", check_floats, bench_floats},
     {"linear_dense", check_dense, bench_dense},
+    {"linear_steps", check_steps, NULL},
     {"linear_fused", check_fused, NULL},
     {"embed", check_embed, NULL},
     {NULL, NULL, NULL},
