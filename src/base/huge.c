@@ -1,6 +1,5 @@
 /* Regions of huge.h: anonymous mappings that begin on a huge page with a header, then arrays in the order in which they
- * were taken. Under AddressSanitizer every array has a region of its own, which ends where the array ends, but for what
- * rounding to 64 adds. */
+ * were taken. Under AddressSanitizer what is no array, a gap behind each among it, is poisoned. */
 #include "base/huge.h"
 
 #include <stdbool.h>
@@ -9,12 +8,17 @@
 
 #include "base/num.h"
 
-#define PAGE ((size_t)2 << 20)
 #if defined(__SANITIZE_ADDRESS__)
-#define REGION ((size_t)0)
+#include <sanitizer/asan_interface.h>
+#define GAP ((size_t)64)
 #else
-#define REGION ((size_t)64 << 20) /* least size of a region: address space, memory only where it is touched */
+#define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#define GAP ((size_t)0)
 #endif
+
+#define PAGE ((size_t)2 << 20)
+#define REGION ((size_t)64 << 20) /* least size of a region: address space, memory only where it is touched */
 
 struct huge_region {
     _Alignas(64) struct huge_region *next;
@@ -32,30 +36,38 @@ static struct huge_region *region_new(size_t need)
     void *p = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
-    uintptr_t           start = ((uintptr_t)p + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
-    struct huge_region *r = (struct huge_region *)((char *)p + (start - (uintptr_t)p));
+    struct huge_region *r = (struct huge_region *)((char *)p + -(uintptr_t)p % PAGE);
     (void)madvise(r, size, MADV_HUGEPAGE); /* a wish: without it pages are small */
     r->mapping = p;
     r->mapped = mapped;
     r->size = size;
     r->used = sizeof *r;
+    ASAN_POISON_MEMORY_REGION(r + 1, size - sizeof *r);
     return r;
+}
+
+static void region_free(struct huge_region *r)
+{
+    ASAN_UNPOISON_MEMORY_REGION(r, r->size); /* whoever gets these addresses next */
+    munmap(r->mapping, r->mapped);
 }
 
 void *huge_alloc(struct huge *h, size_t size)
 {
     struct huge_region *r = h->head;
-    if (!num_align(size, 64, &size))
+    size_t              room;
+    if (!num_align(MAX(size, (size_t)1), 64, &room) || !num_add(room, GAP, &room)) /* no bytes have a place, too */
         return NULL;
-    if (!r || r->size - r->used < size) {
-        r = region_new(size);
+    if (!r || r->size - r->used < room) {
+        r = region_new(room);
         if (!r)
             return NULL;
         r->next = h->head;
         h->head = r;
     }
     void *p = (char *)r + r->used;
-    r->used += size;
+    ASAN_UNPOISON_MEMORY_REGION(p, size);
+    r->used += room;
     r->arrays++;
     return p;
 }
@@ -73,7 +85,7 @@ void huge_free(struct huge *h, void *p)
             continue;
         if (--r->arrays == 0) {
             *at = r->next;
-            munmap(r->mapping, r->mapped);
+            region_free(r);
         }
         return;
     }
@@ -84,6 +96,6 @@ void huge_deinit(struct huge *h)
     while (h->head) {
         struct huge_region *r = h->head;
         h->head = r->next;
-        munmap(r->mapping, r->mapped);
+        region_free(r);
     }
 }

@@ -12,6 +12,12 @@
 #include "base/huge.h"
 #include "base/num.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define __asan_address_is_poisoned(p) ((void)(p), 1)
+#endif
+
 #define MB ((size_t)1 << 20)
 
 static void test_arrays_are_apart(void **state)
@@ -61,6 +67,32 @@ static void test_a_region_ends_with_its_last_array(void **state)
     assert_null(h.head);
 }
 
+/* An array of no bytes that begins where a region is full belongs to it no less. */
+static void test_nothing_at_the_end(void **state)
+{
+    struct huge h = {0};
+    (void)state;
+    void *a = huge_alloc(&h, 64 * MB - 64), *b = huge_alloc(&h, 0);
+    huge_free(&h, a);
+    assert_true(mapped(b));
+    huge_free(&h, b);
+    assert_null(h.head);
+}
+
+/* The address sanitizer sees what reaches beyond an array, to the byte. */
+static void test_beyond_an_array(void **state)
+{
+    static const size_t sizes[] = {1, 64, 100, 4096, 3 * MB};
+    struct huge         h = {0};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        char *p = huge_alloc(&h, sizes[i]);
+        memset(p, 1, sizes[i]);
+        assert_true(__asan_address_is_poisoned(p + sizes[i]));
+    }
+    huge_deinit(&h);
+}
+
 static void test_too_much(void **state)
 {
     struct huge h = {0};
@@ -74,8 +106,8 @@ static void test_too_much(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arrays_are_apart),
-        cmocka_unit_test(test_a_region_ends_with_its_last_array),
+        cmocka_unit_test(test_arrays_are_apart),   cmocka_unit_test(test_a_region_ends_with_its_last_array),
+        cmocka_unit_test(test_nothing_at_the_end), cmocka_unit_test(test_beyond_an_array),
         cmocka_unit_test(test_too_much),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
