@@ -16,7 +16,7 @@
 const char *file_base(const char *path);
 
 /* A private read-only mapping of a whole file. The pages stay the file's: whoever truncates it under us raises SIGBUS,
- * which no program can rule out, so sizes are checked once, here. */
+ * which no program can rule out, so sizes are checked once, here, and the command line ends by an error (cli/interrupt.h). */
 struct file_map {
     const char *p; /* never NULL after an open; an empty file is "" */
     size_t      n;

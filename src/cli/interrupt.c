@@ -1,4 +1,4 @@
-/* See interrupt.h. The handler is installed without SA_RESTART, so that reading a line ends, too. */
+/* See interrupt.h. The handlers are installed without SA_RESTART, so that reading a line ends, too. */
 #include "cli/interrupt.h"
 
 #include <errno.h>
@@ -8,39 +8,75 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t holding, came;
+#include "base/num.h"
+
+static volatile sig_atomic_t holding, came, ending; /* ending: by which signal */
 static int                   wake = -1;
 
-static void on_interrupt(int sig)
+/* Ends the program as the signal would have without us, at once. */
+static void die(int sig)
+{
+    if (sig == SIGINT)
+        _exit(INTERRUPT_STATUS);
+    signal(sig, SIG_DFL);
+    raise(sig); /* comes when the handler returns */
+}
+
+static void on_signal(int sig)
 {
     const uint64_t one = 1;
     int            en = errno;
-    (void)sig;
-    if (!holding || came)
-        _exit(INTERRUPT_STATUS);
-    came = 1;
-    (void)!write(wake, &one, sizeof one);
+    if (!holding || interrupt_pending()) {
+        die(sig);
+    } else {
+        if (sig == SIGINT)
+            came = 1;
+        else
+            ending = sig;
+        (void)!write(wake, &one, sizeof one);
+    }
     errno = en;
+}
+
+/* A mapped file is shorter than it was, or its disk fails: nothing that was begun can be finished. */
+static void on_bus_error(int sig, siginfo_t *info, void *context)
+{
+    static const char line[] = "mlxcel: error: a file that is in use became shorter, or its disk cannot be read\n";
+    (void)context;
+    if (info->si_code != BUS_ADRERR) {
+        die(sig); /* a fault of ours, not of the file */
+        return;
+    }
+    (void)!write(STDERR_FILENO, line, sizeof line - 1);
+    _exit(1);
 }
 
 static void forget(void)
 {
     uint64_t n;
     came = 0;
-    (void)!read(wake, &n, sizeof n);
+    if (!ending)
+        (void)!read(wake, &n, sizeof n);
 }
 
 void interrupt_init(void)
 {
-    struct sigaction act;
+    static const int ends[] = {SIGTERM, SIGHUP};
+    struct sigaction act, old;
     wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     memset(&act, 0, sizeof act);
-    act.sa_handler = on_interrupt;
+    act.sa_handler = on_signal;
     sigemptyset(&act.sa_mask);
     sigaction(SIGINT, &act, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+        if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* ignored: nohup */
+            sigaction(ends[i], &act, NULL);
     act.sa_handler = SIG_IGN; /* a closed pipe is an error of write, see output.h */
     sigaction(SIGPIPE, &act, NULL);
     sigaction(SIGXFSZ, &act, NULL); /* as is a file beyond the limit of `ulimit -f` */
+    act.sa_sigaction = on_bus_error;
+    act.sa_flags = SA_SIGINFO;
+    sigaction(SIGBUS, &act, NULL);
 }
 
 bool interrupt_hold(bool hold)
@@ -53,7 +89,17 @@ bool interrupt_hold(bool hold)
 
 bool interrupt_pending(void)
 {
-    return came;
+    return came || ending;
+}
+
+bool interrupt_ending(void)
+{
+    return ending;
+}
+
+int interrupt_status(void)
+{
+    return ending ? 128 + ending : INTERRUPT_STATUS;
 }
 
 int interrupt_fd(void)

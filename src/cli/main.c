@@ -114,7 +114,7 @@ int main(int argc, char **argv)
     } else if (!rc) {
         status = STATUS_DONE;
     } else if (rc == ERR_CANCELLED) {
-        status = INTERRUPT_STATUS;
+        status = interrupt_status();
     } else if (rc == ERR_USAGE) {
         err_fault(e.msg, c && c != &commands[CMD_help] ? c->name : "");
         status = STATUS_USAGE;

@@ -105,6 +105,18 @@ static int check_combination(const struct options *o, enum rewrite_what what, st
     return 0;
 }
 
+int rewrite_gguf(const struct options *o, const char *path, struct error *e)
+{
+    struct log             log = err_log(o->verbose);
+    struct convert_options c = {.force = o->force, .log = &log, .progress = show_progress};
+    interrupt_hold(true); /* the directory appears whole or not at all, and no half of it stays behind */
+    int err = convert_gguf(path, o->out, &c, e);
+    interrupt_hold(false);
+    if (!err)
+        err_note("made the model directory %s", o->out);
+    return err;
+}
+
 int rewrite_model(const struct options *o, const char *dir, enum rewrite_what what, struct error *e)
 {
     struct log             log = err_log(o->verbose);

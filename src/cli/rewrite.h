@@ -6,7 +6,9 @@
 
 enum rewrite_what { REWRITE_LAYOUT, REWRITE_QUANTIZE, REWRITE_DEQUANTIZE };
 
-/* Rewrites the model directory `dir` into o->out. Ctrl-C stops it, and nothing stays behind: ERR_CANCELLED. */
+/* Imports the GGUF file `path` as o->out, and rewrites the model directory `dir` into o->out. Ctrl-C, SIGTERM and SIGHUP
+ * stop them, and nothing stays behind: ERR_CANCELLED. */
+int rewrite_gguf(const struct options *o, const char *path, struct error *e);
 int rewrite_model(const struct options *o, const char *dir, enum rewrite_what what, struct error *e);
 
 #endif

@@ -154,6 +154,8 @@ static int read_line(struct turns *t, struct str *line, enum turn *what, struct 
     int  rc = t->interactive ? edit_line(t, line, &end, e) : input_line(&t->line, &end, e);
     if (!t->interactive)
         *line = buf_str(&t->line);
+    if (interrupt_ending())
+        return error_set(e, ERR_CANCELLED, NULL, "interrupted");
     if (interrupt_take())
         *what = t->more || was_typed(t) ? TURN_DROPPED : TURN_INTERRUPTED;
     else if (rc)

@@ -18,12 +18,6 @@
 #include "base/log.h"
 #include "quant/quant.h"
 
-/* Makes the directory out_dir, which appears whole at the end (an existing one is refused without `force`). Refused by
- * name: other architectures than llama, qwen2 and qwen3, other tensor types, tensors that the architecture does not
- * have, tokenizers and rope scalings that are not known. Data goes through tensor by tensor; the file is never in
- * memory as a whole. */
-int convert_gguf(const char *gguf_path, const char *out_dir, bool force, const struct log *log, struct error *e);
-
 /* What a matrix becomes whose name matches. A pattern matches a parameter's whole name ("model.layers.0.mlp.down_proj")
  * or its end after a dot ("mlp.down_proj", "lm_head"); '*' is any run of characters. */
 struct convert_rule {
@@ -41,9 +35,15 @@ struct convert_options {
     int                        threads; /* 0: all */
     bool                       force;
     const struct log          *log;
-    bool (*progress)(void *ctx, size_t done, size_t total); /* bytes read; false: stop with ERR_CANCELLED. Or NULL */
+    bool (*progress)(void *ctx, size_t done, size_t total); /* bytes; false: stop with ERR_CANCELLED. Or NULL */
     void *ctx;
 };
+
+/* Makes the directory out_dir, which appears whole at the end (an existing one is refused without `force`). Of the options
+ * only force, log and progress count: the file is imported as it is. Refused by name: other architectures than llama, qwen2
+ * and qwen3, other tensor types, tensors that the architecture does not have, tokenizers and rope scalings that are not
+ * known. Data goes through tensor by tensor; the file is never in memory as a whole. */
+int convert_gguf(const char *gguf_path, const char *out_dir, const struct convert_options *o, struct error *e);
 
 /* From one directory of safetensors (MLX's or Hugging Face's layout) to another, MLX's: what mlx-lm's `convert` does.
  *

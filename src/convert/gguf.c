@@ -1,6 +1,7 @@
 /* The import of one GGUF file, from open to rename; contracts in convert.h. */
 #include <stdlib.h>
 
+#include "base/num.h"
 #include "convert/convert.h"
 #include "convert/import.h"
 
@@ -19,17 +20,25 @@ static int fill(struct import *m, const struct dir_out *out, struct error *e)
     return status;
 }
 
-int import_gguf(const struct gguf *g, const char *source, const char *out_dir, bool force, const struct log *log,
+int import_progress(const struct import *m, size_t done, struct error *e)
+{
+    const struct convert_options *o = m->o;
+    if (!o->progress || o->progress(o->ctx, done, MAX(m->bytes, (size_t)1)))
+        return 0;
+    return error_set(e, ERR_CANCELLED, NULL, "interrupted");
+}
+
+int import_gguf(const struct gguf *g, const char *source, const char *out_dir, const struct convert_options *o,
                 struct error *e)
 {
-    struct import  m = {.g = g, .log = log};
+    struct import  m = {.g = g, .o = o, .log = o->log};
     struct dir_out out = {0};
     arena_init(&m.arena, NAMES_MAX);
     int status = import_model(&m, e);
     if (!status)
         status = import_map(&m, e);
     if (!status)
-        status = dir_out_begin(&out, out_dir, source, force, e);
+        status = dir_out_begin(&out, out_dir, source, o->force, e);
     if (!status)
         status = fill(&m, &out, e);
     if (!status)
@@ -40,12 +49,12 @@ int import_gguf(const struct gguf *g, const char *source, const char *out_dir, b
     return status;
 }
 
-int convert_gguf(const char *gguf_path, const char *out_dir, bool force, const struct log *log, struct error *e)
+int convert_gguf(const char *gguf_path, const char *out_dir, const struct convert_options *o, struct error *e)
 {
     struct gguf *g = NULL;
     int          status = gguf_open(&g, gguf_path, e);
     if (!status)
-        status = import_gguf(g, gguf_path, out_dir, force, log, e);
+        status = import_gguf(g, gguf_path, out_dir, o, e);
     gguf_close(g);
     return status;
 }

@@ -126,6 +126,7 @@ static void add_plane(struct import *m, struct plane plane, struct faults *f)
     }
     f->nomem |= !plane.view.name;
     m->planes[m->n_planes++] = plane;
+    m->bytes += plane.view.size;
 }
 
 static void add_dense(struct import *m, const struct gguf_tensor *t, const char *to, enum dtype dtype, int64_t heads,
@@ -222,16 +223,20 @@ static int by_width(const void *a, const void *b)
 int import_map(struct import *m, struct error *e)
 {
     struct faults f = {0};
-    for (size_t i = 0; i < gguf_tensor_count(m->g); i++) {
+    int           status = 0;
+    for (size_t i = 0; i < gguf_tensor_count(m->g) && !status; i++) {
         const struct gguf_tensor *t = gguf_tensor_at(m->g, i);
         if (strcmp(t->name, "rope_freqs.weight") != 0) /* import_rope has read it */
-            map_tensor(m, t, &f);
+            map_tensor(m, t, &f); /* reads all scales, so it takes a while */
+        status = import_progress(m, 0, e);
     }
-    find_missing(m, &f);
-    int status = faults_report(&f, e);
-    if (status)
-        error_prefix(e, "%s", gguf_name(m->g));
-    else
+    if (!status) {
+        find_missing(m, &f);
+        status = faults_report(&f, e);
+        if (status)
+            error_prefix(e, "%s", gguf_name(m->g));
+    }
+    if (!status)
         qsort(m->planes, m->n_planes, sizeof *m->planes, by_width);
     faults_deinit(&f);
     return status;

@@ -153,13 +153,18 @@ int import_write_planes(const struct import *m, const char *path, struct error *
     static const char *const   metadata[] = {"format", "mlx", NULL};
     struct safetensors_writer *w = NULL;
     struct tensor_view        *views = calloc(m->n_planes, sizeof *views);
+    size_t                     done = 0;
     if (!views)
         return error_nomem(e, "the list of tensors");
     for (size_t i = 0; i < m->n_planes; i++)
         views[i] = m->planes[i].view;
     int status = safetensors_writer_begin(&w, path, views, m->n_planes, metadata, false, e);
-    for (size_t i = 0; i < m->n_planes && !status; i++)
+    for (size_t i = 0; i < m->n_planes && !status; i++) {
         status = write_plane(&m->planes[i], w, e);
+        done += m->planes[i].view.size;
+        if (!status)
+            status = import_progress(m, done, e);
+    }
     if (!status)
         status = safetensors_writer_finish(w, e);
     else

@@ -8,12 +8,13 @@
 #include "base/arena.h"
 #include "base/dir.h"
 #include "base/log.h"
+#include "convert/convert.h"
 #include "formats/gguf.h"
 #include "formats/tensor_view.h"
 
 /* The import of an opened file: convert_gguf without the open. source: the file's path, which the output must not replace,
  * or NULL. */
-int import_gguf(const struct gguf *g, const char *source, const char *out_dir, bool force, const struct log *log,
+int import_gguf(const struct gguf *g, const char *source, const char *out_dir, const struct convert_options *o,
                 struct error *e);
 
 #define IMPORT_GROUP 32 /* weights of a block of Q4_0, Q4_1, Q8_0, which becomes one affine group */
@@ -26,17 +27,21 @@ struct import_rope {
 };
 
 struct import {
-    const struct gguf *g;
-    const struct log  *log;
-    struct arena       arena;    /* names */
-    char               arch[16]; /* "llama", "qwen2", "qwen3": GGUF and config.json use the same words */
-    int64_t            n_layer, hidden, n_ff, n_head, n_kv_head, head_dim, n_vocab, n_context;
-    double             norm_eps, rope_theta;
-    bool               tied, attention_bias, mlp_bias;
-    struct import_rope rope;
-    struct plane      *planes;
-    size_t             n_planes, planes_cap;
+    const struct gguf            *g;
+    const struct convert_options *o;
+    const struct log             *log;
+    struct arena                  arena;    /* names */
+    char                          arch[16]; /* "llama", "qwen2", "qwen3": GGUF and config.json use the same words */
+    int64_t                       n_layer, hidden, n_ff, n_head, n_kv_head, head_dim, n_vocab, n_context;
+    double                        norm_eps, rope_theta;
+    bool                          tied, attention_bias, mlp_bias;
+    struct import_rope            rope;
+    struct plane                 *planes;
+    size_t                        n_planes, planes_cap, bytes; /* bytes: of all planes */
 };
+
+/* Tells how many bytes of the planes are made: ERR_CANCELLED when it is to stop. */
+int import_progress(const struct import *m, size_t done, struct error *e);
 
 /* Reads the hyperparameters; unknown ones of the architecture are a warning each. */
 int import_model(struct import *m, struct error *e);

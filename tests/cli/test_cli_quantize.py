@@ -257,7 +257,8 @@ def big_source(path):
         f.truncate(8 + len(text) + at)
 
 
-@pytest.mark.parametrize("sig, status", [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize("sig, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129),
+                                         (signal.SIGKILL, -9)])
 def test_a_stopped_run_leaves_no_model(sig, status, tmp_path):
     big_source(tmp_path / "big")
     out = tmp_path / "out"
@@ -273,5 +274,5 @@ def test_a_stopped_run_leaves_no_model(sig, status, tmp_path):
     assert p.returncode == status
     assert not out.exists()
     left = [n for n in os.listdir(tmp_path) if n != "big" and n != "home"]
-    assert left == [] if sig == signal.SIGINT else all(n.startswith(".out.tmp-") for n in left)
+    assert all(n.startswith(".out.tmp-") for n in left) if sig == signal.SIGKILL else left == []
     assert "out" not in mlxcel_ok("list", "--json", env={"MLXCEL_CACHE_DIR": str(tmp_path)})

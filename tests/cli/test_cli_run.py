@@ -3,6 +3,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import time
 
@@ -174,6 +175,20 @@ def test_interrupts_on_a_terminal(model):
     t.expect(">>> ")
     t.type("\x03")
     assert t.status() == 130
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_end_ends_a_conversation(model, sig, tmp_path):
+    env = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    for answering in False, True:
+        t = Terminal("run", model, "--temp", 0, "--ignore-eos", "-c", 200000, env=env)
+        t.expect(">>> ")
+        if answering:
+            t.type("hello\n")
+            t.expect(r"hello\r\n.")
+        os.kill(t.pid, sig)
+        assert t.status() == 128 + sig
+    assert "hello" in (tmp_path / "state/mlxcel/history").read_text()
 
 
 def test_end_of_input_on_a_terminal(model):

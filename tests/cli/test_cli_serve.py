@@ -1,5 +1,9 @@
 """serve: the command around the server, which tests/server covers."""
+import http.client
+import json
+import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -44,6 +48,24 @@ def test_a_failed_load_keeps_it_up():
     p.send_signal(signal.SIGTERM)
     assert p.wait(timeout=20) == 0
     p.communicate()
+
+
+def test_a_file_that_is_cut_while_it_is_used_is_an_error_not_a_signal(model, tmp_path):
+    mine = tmp_path / "mine"
+    shutil.copytree(model, mine)  # files, not links
+    p = start("-m", mine, "--port", 0)
+    port = int(re.search(r":(\d+)$", p.stderr.readline()).group(1))
+    while "is ready" not in p.stderr.readline():
+        pass
+    weights = next(mine.glob("*.safetensors"))
+    os.truncate(weights, 1)
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    with pytest.raises((http.client.HTTPException, OSError)):
+        c.request("POST", "/completion", json.dumps({"prompt": [1, 2, 130], "n_predict": 1}))
+        c.getresponse()
+    out, err = p.communicate(timeout=20)
+    assert p.returncode == 1 and out == ""
+    assert err.splitlines()[-1].startswith("mlxcel: error: a file that is in use became shorter")
 
 
 def test_usage():

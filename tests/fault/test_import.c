@@ -17,16 +17,17 @@
 
 #define SWEEP_MAX 200000
 
-static char *dir;
+static const struct convert_options replace = {.force = true};
+static char                        *dir;
 
 static int import(struct error *e)
 {
-    return convert_gguf("tests/fuzz/corpus/convert/llama-q4_0", tmp_path(dir, "out"), true, NULL, e);
+    return convert_gguf("tests/fuzz/corpus/convert/llama-q4_0", tmp_path(dir, "out"), &replace, e);
 }
 
 static int import_sentencepiece(struct error *e)
 {
-    return convert_gguf("tests/fuzz/corpus/convert/llama-spm", tmp_path(dir, "out"), true, NULL, e);
+    return convert_gguf("tests/fuzz/corpus/convert/llama-spm", tmp_path(dir, "out"), &replace, e);
 }
 
 static int sampler(struct error *e)

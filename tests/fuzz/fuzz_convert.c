@@ -6,7 +6,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char *dir;
+static const struct convert_options replace = {.force = true};
+static char                        *dir;
 
 static void clean(void)
 {
@@ -23,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (gguf_parse(&g, (const char *)data, size, "f.gguf", &e))
         return 0;
-    if (import_gguf(g, NULL, tmp_path(dir, "out"), true, NULL, &e) && !e.msg[0])
+    if (import_gguf(g, NULL, tmp_path(dir, "out"), &replace, &e) && !e.msg[0])
         abort();
     gguf_close(g);
     return 0;

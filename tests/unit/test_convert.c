@@ -12,6 +12,8 @@
 
 /* ---- reading what came out ---- */
 
+static const struct convert_options keep = {0}, replace = {.force = true};
+
 struct result {
     struct gguf       *g;
     struct file_map    map;
@@ -26,7 +28,7 @@ static void convert(const struct tiny *t, struct result *r)
     make(t, "in.gguf");
     snprintf(in, sizeof in, "%s/in.gguf", dir);
     snprintf(out, sizeof out, "%s/out", dir);
-    if (convert_gguf(in, out, true, NULL, &e))
+    if (convert_gguf(in, out, &replace, &e))
         fail_msg("%s", e.msg);
     assert_int_equal(gguf_open(&r->g, in, &e), 0);
     assert_int_equal(file_map_open(&r->map, tmp_path(out, "model.safetensors"), &e), 0);
@@ -325,7 +327,7 @@ static int import_spm(const char *name, float last_score, size_t n_scores, struc
     gguf_build_write(&g, dir, "spm.gguf");
     snprintf(in, sizeof in, "%s/spm.gguf", dir);
     snprintf(out, sizeof out, "%s/%s", dir, name);
-    return convert_gguf(in, out, false, NULL, e);
+    return convert_gguf(in, out, &keep, e);
 }
 
 static void sentencepiece_vocabulary(void **state)

@@ -5,6 +5,8 @@
 #include "../support/gguf_tiny.h"
 #include "convert/convert.h"
 
+static const struct convert_options keep = {0}, replace = {.force = true};
+
 /* The directory's entries but "." and ".."; what a failed run leaves behind counts. */
 static int entries(void)
 {
@@ -29,7 +31,7 @@ static void refused(struct tiny t, int code, const char *words)
     make(&t, "bad.gguf");
     snprintf(in, sizeof in, "%s/bad.gguf", dir);
     snprintf(out, sizeof out, "%s/never", dir);
-    int before = entries(), got = convert_gguf(in, out, false, NULL, &e);
+    int before = entries(), got = convert_gguf(in, out, &keep, &e);
     if (got != code || !strstr(e.msg, words))
         fail_msg("%d '%s' lacks %d '%s'", got, e.msg, code, words);
     assert_int_equal(entries(), before);
@@ -83,7 +85,7 @@ static void refused_tokenizer(const char *const *tokens, size_t n, const char *c
     gguf_build_write(&g, dir, "bad.gguf");
     snprintf(in, sizeof in, "%s/bad.gguf", dir);
     snprintf(out, sizeof out, "%s/never", dir);
-    int before = entries(), got = convert_gguf(in, out, false, NULL, &e);
+    int before = entries(), got = convert_gguf(in, out, &keep, &e);
     if (!got || !strstr(e.msg, words))
         fail_msg("%d '%s' lacks '%s'", got, e.msg, words);
     assert_int_equal(entries(), before);
@@ -109,6 +111,29 @@ static void hostile_tokenizers(void **state)
     refused_tokenizer(tokens, 2, NULL, 0, "tokenizer.ggml.bos_token_id");
 }
 
+/* Stops when told of the first progress (*ctx 0), or of the last. */
+static bool stop(void *ctx, size_t done, size_t total)
+{
+    return *(const int *)ctx ? done < total : false;
+}
+
+static void a_stopped_import_leaves_nothing(void **state)
+{
+    char         in[PATH_MAX], out[PATH_MAX];
+    struct tiny  t = {.arch = "llama", .weight_type = GGML_Q4_1, .embedding_type = GGML_Q8_0, .no_tokenizer = true};
+    (void)state;
+    make(&t, "in.gguf");
+    snprintf(in, sizeof in, "%s/in.gguf", dir);
+    snprintf(out, sizeof out, "%s/stopped", dir);
+    for (int late = 0; late < 2; late++) {
+        struct convert_options o = {.progress = stop, .ctx = &late};
+        struct error           e = {0};
+        int                    before = entries();
+        assert_int_equal(convert_gguf(in, out, &o, &e), ERR_CANCELLED);
+        assert_int_equal(entries(), before);
+    }
+}
+
 static void output_appears_whole(void **state)
 {
     char         in[PATH_MAX], out[PATH_MAX], other[PATH_MAX];
@@ -120,24 +145,24 @@ static void output_appears_whole(void **state)
     snprintf(in, sizeof in, "%s/in.gguf", dir);
     snprintf(out, sizeof out, "%s/whole/", dir); /* a slash at the end is fine */
     snprintf(other, sizeof other, "%s/other", dir);
-    assert_int_equal(convert_gguf(in, out, false, NULL, &e), 0);
+    assert_int_equal(convert_gguf(in, out, &keep, &e), 0);
     assert_int_equal(stat(tmp_path(dir, "whole/config.json"), &before), 0);
     assert_int_not_equal(stat(tmp_path(dir, "whole/tokenizer.json"), &after), 0);
-    assert_int_equal(convert_gguf(in, out, false, NULL, &e), ERR_INVALID);
+    assert_int_equal(convert_gguf(in, out, &keep, &e), ERR_INVALID);
     assert_non_null(strstr(e.msg, "--force"));
     int n = entries();
-    assert_int_equal(convert_gguf(in, out, true, NULL, &e), 0);
+    assert_int_equal(convert_gguf(in, out, &replace, &e), 0);
     assert_int_equal(entries(), n); /* the replaced one is gone */
     assert_int_equal(stat(tmp_path(dir, "whole/config.json"), &after), 0);
     assert_int_not_equal(before.st_ino, after.st_ino);
     mkdir(other, 0755); /* --force does not remove what is no model */
-    assert_int_equal(convert_gguf(in, other, false, NULL, &e), ERR_INVALID);
+    assert_int_equal(convert_gguf(in, other, &keep, &e), ERR_INVALID);
     tmp_puts(other, "letter.txt", "dear");
-    assert_int_equal(convert_gguf(in, other, true, NULL, &e), ERR_INVALID);
+    assert_int_equal(convert_gguf(in, other, &replace, &e), ERR_INVALID);
     assert_int_equal(stat(tmp_path(other, "letter.txt"), &after), 0);
-    assert_int_equal(convert_gguf(tmp_path(dir, "none.gguf"), "x", false, NULL, &e), ERR_NOT_FOUND);
+    assert_int_equal(convert_gguf(tmp_path(dir, "none.gguf"), "x", &keep, &e), ERR_NOT_FOUND);
     snprintf(other, sizeof other, "%s/none/out", dir);
-    assert_int_equal(convert_gguf(in, other, false, NULL, &e), ERR_NOT_FOUND);
+    assert_int_equal(convert_gguf(in, other, &keep, &e), ERR_NOT_FOUND);
 }
 
 int main(void)
@@ -146,6 +171,7 @@ int main(void)
         cmocka_unit_test(refusals_name_what_it_is),
         cmocka_unit_test(hostile_tokenizers),
         cmocka_unit_test(output_appears_whole),
+        cmocka_unit_test(a_stopped_import_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
