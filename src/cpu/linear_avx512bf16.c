@@ -118,7 +118,7 @@ static void product(const struct packed *p, const unsigned char *tile, int n_til
 {
     const unsigned char *w = tile + (size_t)k0 * LINEAR_PAIR_BYTES;
     const uint16_t      *x = acts_bf16(a, row) + 2 * k0;
-    const size_t         stride = a->stride / sizeof *x;
+    const size_t         stride = (size_t)a->bf16_stride;
     if (n_tile == TILES)
         rows(TILES, w, p->tile_size, n, x, stride, n_row, c);
     else
