@@ -1,4 +1,4 @@
-/* Slabs, a free list, and reference counts kept beside the pages; contracts in pages.h.
+/* Pages in huge memory, a free list, and reference counts kept beside the pages; contracts in pages.h.
  *
  * A page's header stands before it, one cache line: the reference count and the link of the free list. */
 #include "cache/pages.h"
@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/huge.h"
 #include "base/num.h"
 
-#define SLAB_BYTES ((size_t)4 << 20) /* a slab holds at least one page */
 #define HEADER ((size_t)64)
 
 struct page_header {
@@ -16,18 +16,12 @@ struct page_header {
     int                 refs;
 };
 
-struct slab {
-    struct slab *next;
-    char        *pages;
-};
-
 struct page_pool {
     size_t              stride; /* header and page */
     size_t              bytes;
     int                 tokens;
     int64_t             made, max, in_use;
-    int64_t             per_slab;
-    struct slab        *slabs;
+    struct huge         memory;
     struct page_header *free_list;
 };
 
@@ -48,7 +42,6 @@ int page_pool_new(struct page_pool **out, size_t bytes, int tokens, int64_t max,
     p->stride = stride;
     p->tokens = tokens;
     p->max = max;
-    p->per_slab = MAX((int64_t)1, MIN(max, (int64_t)(SLAB_BYTES / stride)));
     *out = p;
     return 0;
 }
@@ -57,12 +50,7 @@ void page_pool_free(struct page_pool *p)
 {
     if (!p)
         return;
-    while (p->slabs) {
-        struct slab *s = p->slabs;
-        p->slabs = s->next;
-        free(s->pages);
-        free(s);
-    }
+    huge_deinit(&p->memory);
     free(p);
 }
 
@@ -76,35 +64,22 @@ int64_t page_pool_available(const struct page_pool *p)
     return p->max - p->in_use;
 }
 
-static bool add_slab(struct page_pool *p)
+static struct page_header *page_new(struct page_pool *p)
 {
-    int64_t      n = MIN(p->per_slab, p->max - p->made);
-    size_t       bytes;
-    struct slab *s = n > 0 && num_mul((size_t)n, p->stride, &bytes) ? malloc(sizeof *s) : NULL;
-    if (!s)
-        return false;
-    s->pages = aligned_alloc(64, bytes);
-    if (!s->pages) {
-        free(s);
-        return false;
-    }
-    s->next = p->slabs;
-    p->slabs = s;
-    p->made += n;
-    for (int64_t i = n - 1; i >= 0; i--) {
-        struct page_header *h = (struct page_header *)(s->pages + (size_t)i * p->stride);
-        *h = (struct page_header){.next_free = p->free_list};
-        p->free_list = h;
-    }
-    return true;
+    struct page_header *h = p->made < p->max ? huge_alloc(&p->memory, p->stride) : NULL;
+    p->made += h != NULL;
+    return h;
 }
 
 void *page_take(struct page_pool *p)
 {
-    if (!p->free_list && !add_slab(p))
-        return NULL;
     struct page_header *h = p->free_list;
-    p->free_list = h->next_free;
+    if (h)
+        p->free_list = h->next_free;
+    else
+        h = page_new(p);
+    if (!h)
+        return NULL;
     h->next_free = NULL;
     h->refs = 1;
     p->in_use++;

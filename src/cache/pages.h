@@ -1,7 +1,7 @@
 /* Pages of the key/value cache: a pool with reference counts, so that sequences with a common prefix share memory.
  *
- * Pages are carved from slabs that are taken from the system when first needed, never more than the pool's limit: memory
- * grows with the tokens that are really cached. One thread owns a pool (the engine's).
+ * Pages are taken from huge memory (base/huge.h) when first needed, never more than the pool's limit: memory grows with the
+ * tokens that are really cached, and attention streams through them. One thread owns a pool (the engine's).
  */
 #ifndef MLXCEL_CACHE_PAGES_H
 #define MLXCEL_CACHE_PAGES_H
