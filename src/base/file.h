@@ -21,10 +21,10 @@ struct file_map {
     const char *p; /* never NULL after an open; an empty file is "" */
     size_t      n;
 };
-int  file_map_open(struct file_map *m, const char *path, struct error *e); /* ERR_NOT_FOUND, ERR_IO, ERR_FORMAT */
+int file_map_open(struct file_map *m, const char *path, struct error *e); /* ERR_NOT_FOUND, ERR_IO, ERR_FORMAT */
 /* The same for at most the first `max` bytes (1,024 or more); *size gets the file's. */
 int  file_map_open_head(struct file_map *m, const char *path, size_t max, size_t *size, struct error *e);
-void file_map_close(struct file_map *m);                                   /* fine on a zeroed one */
+void file_map_close(struct file_map *m); /* fine on a zeroed one */
 
 /* Appends a whole file to b, whose maximum is the limit (ERR_LIMIT beyond it). */
 int file_read(struct buf *b, const char *path, struct error *e);

@@ -227,7 +227,7 @@ int import_map(struct import *m, struct error *e)
     for (size_t i = 0; i < gguf_tensor_count(m->g) && !status; i++) {
         const struct gguf_tensor *t = gguf_tensor_at(m->g, i);
         if (strcmp(t->name, "rope_freqs.weight") != 0) /* import_rope has read it */
-            map_tensor(m, t, &f); /* reads all scales, so it takes a while */
+            map_tensor(m, t, &f);                      /* reads all scales, so it takes a while */
         status = import_progress(m, 0, e);
     }
     if (!status) {

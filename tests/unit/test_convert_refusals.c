@@ -119,8 +119,8 @@ static bool stop(void *ctx, size_t done, size_t total)
 
 static void a_stopped_import_leaves_nothing(void **state)
 {
-    char         in[PATH_MAX], out[PATH_MAX];
-    struct tiny  t = {.arch = "llama", .weight_type = GGML_Q4_1, .embedding_type = GGML_Q8_0, .no_tokenizer = true};
+    char        in[PATH_MAX], out[PATH_MAX];
+    struct tiny t = {.arch = "llama", .weight_type = GGML_Q4_1, .embedding_type = GGML_Q8_0, .no_tokenizer = true};
     (void)state;
     make(&t, "in.gguf");
     snprintf(in, sizeof in, "%s/in.gguf", dir);
