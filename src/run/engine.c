@@ -1,6 +1,7 @@
 /* The engine of engine.h: queue, admission, the step, events. */
 #include "run/engine.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -422,6 +423,13 @@ int engine_step(struct engine *g, int *active, struct error *e)
     return 0;
 }
 
+/* NaN becomes the one NaN: which sign and payload a sum of two NaNs keeps depends on the order of its operands. */
+static void copy_logits(float *out, const float *logits, int n)
+{
+    for (int i = 0; i < n; i++)
+        out[i] = isnan(logits[i]) ? NAN : logits[i];
+}
+
 static void logits_step(struct engine *g, struct page_table *t, const int32_t *tokens, int64_t first, int rows, float *out)
 {
     void *const *pages = t->v;
@@ -445,8 +453,7 @@ static void logits_step(struct engine *g, struct page_table *t, const int32_t *t
         int n = MIN(g->act.n_logit, rows - i);
         model_logits(g->model, &run, &g->act, i, n);
         for (int k = 0; k < n; k++)
-            memcpy(out + (size_t)(first + i + k) * (size_t)n_vocab, tensor_row(g->act.logits, k),
-                   (size_t)n_vocab * sizeof *out);
+            copy_logits(out + (size_t)(first + i + k) * (size_t)n_vocab, tensor_row(g->act.logits, k), n_vocab);
     }
 }
 

@@ -1,11 +1,13 @@
 """logits: what is refused, and how the file appears."""
 import json
 import resource
+import shutil
+import struct
 
 import pytest
 
 from clilib import fault, usage
-from testlib import DATA, mlxcel_ok, read_safetensors
+from testlib import DATA, cpu_levels, mlxcel_ok, read_safetensors
 
 MODEL = DATA / "arch" / "qwen3-tied-f32"
 
@@ -87,3 +89,32 @@ def test_refuses_usage(tmp_path):
         assert f'not "{chunk}"' in usage("logits", "-m", MODEL, "--tokens", "1", "-o", out, "--chunk", chunk)
     assert "missing" in fault("logits", "-m", MODEL, "--tokens-file", tmp_path / "missing", "-o", out)
     assert "no/such" in fault("logits", "-m", MODEL, "--tokens", "1", "-o", tmp_path / "no/such/out")
+
+
+def poison(path):
+    """NaNs of several payloads and signs in the scales and biases of a quantized model."""
+    data = bytearray(path.read_bytes())
+    (n,) = struct.unpack_from("<Q", data)
+    nans = {"F32": (4, [0x7FC00001, 0xFFC00002]), "F16": (2, [0x7E01, 0xFE02]), "BF16": (2, [0x7FC1, 0xFFC2])}
+    for name, t in json.loads(data[8:8 + n]).items():
+        if name.endswith((".scales", ".biases")):
+            size, values = nans[t["dtype"]]
+            begin = 8 + n + t["data_offsets"][0]
+            for i in range(0, 6, 2 if name.endswith("s.scales") else 1):
+                at = begin + i * size
+                data[at:at + size] = values[(i + name.endswith(".biases")) % 2].to_bytes(size, "little")
+    path.write_bytes(data)
+
+
+def test_one_nan(tmp_path):
+    """The same bytes also where a model's scales are NaN: the sign and the payload that a sum of two keeps is chance."""
+    model = tmp_path / "model"
+    shutil.copytree(DATA / "arch" / "llama-q4-g64-f32", model)
+    poison(model / "model.safetensors")
+    got = set()
+    for options in [("--chunk", c, "--cpu-level", level) for c in (1, 2, 9, 16) for level in cpu_levels()]:
+        mlxcel_ok("logits", "-m", model, "--tokens", ",".join(map(str, range(16))), "-o", tmp_path / "o", "--force", *options)
+        got.add((tmp_path / "o").read_bytes())
+    logits = read_safetensors(tmp_path / "o")["logits"][1]
+    nans = {b for b, f in zip(memoryview(logits).cast("B").cast("I"), logits) if f != f}
+    assert nans == {0x7FC00000} and len(got) == 1
