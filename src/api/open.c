@@ -53,16 +53,17 @@ static int check_cache_types(const struct mlxcel_options *o, struct error *e)
         err = check_range("cache_type_v", o->cache_type_v, 0, MLXCEL_CACHE_Q8_0, e);
     if (err)
         return err;
-    const char *k = cache_types[o->cache_type_k].name, *v = cache_types[o->cache_type_v].name;
-    if (o->precision == MLXCEL_PRECISION_EXACT)
-        for (int i = 0; i < 2; i++) {
-            int type = i ? o->cache_type_v : o->cache_type_k;
-            if (type != MLXCEL_CACHE_AUTO && type != MLXCEL_CACHE_F32)
-                return error_set(e, ERR_INVALID, i ? "cache-type-v" : "cache-type-k",
-                                 "cache-type-%c is %s, but precision exact keeps the cache in f32", i ? 'v' : 'k',
-                                 i ? v : k);
-        }
-    else if (o->cache_type_k != o->cache_type_v)
+    bool        exact = o->precision == MLXCEL_PRECISION_EXACT;
+    int         type[2] = {o->cache_type_k, o->cache_type_v}, chosen = exact ? MLXCEL_CACHE_F32 : MLXCEL_CACHE_F16;
+    const char *k = cache_types[type[0]].name, *v = cache_types[type[1]].name;
+    for (int i = 0; i < 2; i++) {
+        type[i] = type[i] == MLXCEL_CACHE_AUTO ? chosen : type[i];
+        if (exact && type[i] != MLXCEL_CACHE_F32)
+            return error_set(e, ERR_INVALID, i ? "cache-type-v" : "cache-type-k",
+                             "cache-type-%c is %s, but precision exact keeps the cache in f32", i ? 'v' : 'k',
+                             i ? v : k);
+    }
+    if (type[0] != type[1])
         return error_set(e, ERR_INVALID, "cache-type-v",
                          "cache-type-k is %s and cache-type-v is %s, but keys and values are stored alike: give both "
                          "the same type",
@@ -110,7 +111,7 @@ static int open_backend(struct mlxcel *m, const struct mlxcel_options *o, struct
     struct cpu_options c = {.threads = o->threads,
                             .level = -1,
                             .precision = (enum precision)o->precision,
-                            .kv_elem_size = cache_types[o->cache_type_k].elem_size};
+                            .kv_elem_size = cache_types[MAX(o->cache_type_k, o->cache_type_v)].elem_size};
     if (o->cpu_level) {
         char known[CPU_LEVEL_LIST_SIZE];
         c.level = cpu_level_from_name(o->cpu_level);

@@ -107,8 +107,12 @@ static void span_compute(const struct job *j, struct worker *w, const struct row
     }
     memset(b->o, 0, (size_t)b->n * a->head_dim * sizeof(float));
     for (; key < end; key += KV_TILE) {
-        void *page = j->step->pages[j->step->seq[rows->row0]][key / a->kv.page_tokens];
-        void *k = kv_k_tile(&a->kv, page, h, key), *v = kv_v_tile(&a->kv, page, h, key);
+        void *const *pages = j->step->pages[j->step->seq[rows->row0]];
+        int64_t      next = key + KV_TILE < rows->pos0 + rows->n_row ? key + KV_TILE : key;
+        void        *k = kv_k_tile(&a->kv, pages[key / a->kv.page_tokens], h, key);
+        void        *v = kv_v_tile(&a->kv, pages[key / a->kv.page_tokens], h, key);
+        b->next_k = kv_k_tile(&a->kv, pages[next / a->kv.page_tokens], h, next);
+        b->next_v = kv_v_tile(&a->kv, pages[next / a->kv.page_tokens], h, next);
         for (int i = 0; i < b->n; i++) {
             int64_t pos = rows->pos0 + i / j->group;
             b->lo[i] = clamp_key(first_key(a, pos) - key);

@@ -29,13 +29,14 @@
 
 /* A block of n rows. o is [n][head_dim]; keys [lo[i], hi[i]) of the tile at hand belong to row i. */
 struct attn_block {
-    int    n, head_dim;
-    float  scale;
-    float *q;     /* [n][head_dim] */
-    float *s;     /* [n][KV_TILE]: scores, then weights */
-    float *m, *l; /* [n] */
-    float *o;
-    int   *lo, *hi;
+    int          n, head_dim;
+    float        scale;
+    float       *q;     /* [n][head_dim] */
+    float       *s;     /* [n][KV_TILE]: scores, then weights */
+    float       *m, *l; /* [n] */
+    float       *o;
+    int         *lo, *hi;
+    const void  *next_k, *next_v;   /* where the tile after this one stands, or this one again: asked for in advance */
     const float *k_scale, *v_scale; /* of the tile's keys and values; NULL where they have none */
 };
 

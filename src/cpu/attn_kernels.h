@@ -39,6 +39,14 @@ VEC_INLINE vf load_elem_part(const void *p, int64_t i, int elem_size, int n)
                             : vf_load_part((const float *)p + i, n);
 }
 
+/* Asks for what the next tile has where W vectors of elements from i on stand in this one. */
+VEC_INLINE void ask(const void *next, int64_t i, int elem_size, int W)
+{
+    const int vectors = 64 / (VEC_LANES * elem_size); /* in a cache line */
+    UNROLL for (int w = 0; w < W; w += vectors)
+        __builtin_prefetch((const char *)next + (i + w * VEC_LANES) * elem_size);
+}
+
 /* Scores of rows [r0, r0 + R) with W vectors of keys from j on. */
 VEC_INLINE void scores_chunk(const struct attn_block *b, int r0, const void *k, int elem_size, int j, int R, int W)
 {
@@ -48,6 +56,8 @@ VEC_INLINE void scores_chunk(const struct attn_block *b, int r0, const void *k, 
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++) acc[r][w] = vf_set1(0);
     for (int d = 0; d < dim; d++) {
         vf key[4];
+        if (elem_size < 4)
+            ask(b->next_k, d * KV_TILE + j, elem_size, W);
         UNROLL for (int w = 0; w < W; w++) key[w] = load_elem(k, d * KV_TILE + j + w * VEC_LANES, elem_size);
         UNROLL for (int r = 0; r < R; r++)
         {
@@ -94,6 +104,8 @@ VEC_INLINE void values_chunk(const struct attn_block *b, int r0, const void *v, 
         part < VEC_LANES ? vf_load_part(o + r * dim, part) : vf_load(o + r * dim + w * VEC_LANES);
     for (int j = lo; j < hi; j++) {
         vf val[4];
+        if (elem_size < 4)
+            ask(b->next_v, (int64_t)j * dim + f, elem_size, W);
         UNROLL for (int w = 0; w < W; w++) val[w] = part < VEC_LANES
                                                         ? load_elem_part(v, (int64_t)j * dim + f, elem_size, part)
                                                         : load_elem(v, (int64_t)j * dim + f + w * VEC_LANES, elem_size);

@@ -56,6 +56,8 @@ const struct bf16_fns *bf16_fns_for(enum cpu_level level, enum precision p)
     return NULL;
 }
 
+_Static_assert(CHUNK_MIN % LINEAR_GROUP == 0 && LINEAR_ROWS % CHUNK_MIN == 0, "a chunk begins a group");
+
 /* --- scratch --------------------------------------------------------------------------------------------------------
  */
 
@@ -64,10 +66,10 @@ struct scratch { /* of one thread */
     struct chains chains[LINEAR_ROWS * LINEAR_GEMV_TILES]; /* [rows][tiles side by side] */
 };
 
-/* Rows and groups of rows that a step may have: a row each for every thread when there is one row. */
+/* Rows that must have room: whole groups of a step's, or one for every thread when the step has one row. */
 static int64_t rows_most(const struct cpu *c)
 {
-    return MAX((c->lim.n_row + LINEAR_GROUP - 1) / LINEAR_GROUP, pool_size(c->pool)) * LINEAR_GROUP;
+    return MAX((c->lim.n_row + LINEAR_GROUP - 1) / LINEAR_GROUP * LINEAR_GROUP, pool_size(c->pool));
 }
 
 static int terms_of(const struct cpu *c)
@@ -75,8 +77,8 @@ static int terms_of(const struct cpu *c)
     return c->precision == PRECISION_HIGH ? 2 : 1;
 }
 
-/* qblocks of a group of rows, a multiple of a cache line. */
-static int64_t group_stride(const struct cpu *c, int64_t n_in, int group)
+/* qblocks of a group of rows, whole cache lines. */
+static int64_t group_blocks(const struct cpu *c, int64_t n_in, int group)
 {
     return (linear_blocks(n_in) * terms_of(c) * group + 3) / 4 * 4;
 }
@@ -89,7 +91,7 @@ static int64_t bf16_stride(const struct cpu *c, int64_t n_in)
 /* Rows of n_in inputs as kernels take them, behind the threads' scratch. */
 static struct acts acts_of(const struct cpu *c, int64_t n_in, int group)
 {
-    struct acts a = {.n_in = n_in, .terms = terms_of(c), .group = group, .stride = group_stride(c, n_in, group)};
+    struct acts a = {.n_in = n_in, .terms = terms_of(c), .group = group, .group_stride = group_blocks(c, n_in, group)};
     a.blocks = linear_blocks(n_in) * a.terms;
     a.bf16 = (uint16_t *)(void *)((struct scratch *)c->linear_scratch + pool_size(c->pool));
     a.bf16_stride = bf16_stride(c, n_in);
@@ -99,15 +101,16 @@ static struct acts acts_of(const struct cpu *c, int64_t n_in, int group)
 
 int linear_reserve(struct cpu *c, struct error *e)
 {
-    size_t size, row, rows = (size_t)rows_most(c), threads = (size_t)pool_size(c->pool);
+    size_t row, size = 0, rows = (size_t)rows_most(c), threads = (size_t)pool_size(c->pool);
+    bool   fits = c->lim.n_in <= INT64_MAX / 256;
     free(c->linear_scratch);
     c->linear_scratch = NULL;
-    if (c->lim.n_in > INT64_MAX / 256)
-        row = SIZE_MAX;
-    else
-        row = (size_t)group_stride(c, c->lim.n_in, 1) * sizeof(struct qblock) +
+    if (fits) {
+        row = (size_t)group_blocks(c, c->lim.n_in, 1) * sizeof(struct qblock) +
               (size_t)bf16_stride(c, c->lim.n_in) * sizeof(uint16_t);
-    if (!num_mul(rows, row, &size) || !num_add(size, threads * sizeof(struct scratch), &size))
+        fits = num_mul(rows, row, &size) && num_add(size, threads * sizeof(struct scratch), &size);
+    }
+    if (!fits)
         return error_set(e, ERR_LIMIT, NULL, "steps of %" PRId64 " rows are too large for this machine", c->lim.n_row);
     c->linear_scratch = aligned_alloc(64, size);
     return c->linear_scratch ? 0 : error_nomem(e, "the scratch of matrix products");

@@ -107,7 +107,8 @@ def test_cache_types():
     q8 = ["-ctk", "q8_0", "-ctv", "q8_0"]
     v = json.loads(mlxcel_ok("inspect", "-m", MODEL, "-c", 512, *q8, "--json"))
     assert v["kv_bytes"] == 512 * c["q8_0"]
-    for flags, name in ([], "f16"), (q8, "q8_0"), (["--exact"], "f32"), (["--exact", "-ctv", "f32"], "f32"):
+    for flags, name in ([], "f16"), (q8, "q8_0"), (["--exact"], "f32"), (["--exact", "-ctv", "f32"], "f32"), (
+            ["-ctk", "f16"], "f16"), (["-ctv", "f16"], "f16"), (["-ctv", "f32", "-ctk", "f32"], "f32"):
         v = json.loads(mlxcel_ok("bench", "-m", MODEL, "-p", 2, "-n", 1, "-r", 1, "--json", *flags))
         assert v["cache_type"] == name
     for command in (["bench", "-m", MODEL], ["inspect", "-m", MODEL], ["generate", "-m", MODEL, "-p", "a"],
