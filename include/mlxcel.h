@@ -105,7 +105,7 @@ MLXCEL_API const char *mlxcel_version(void);
 
 struct mlxcel_info {
     const char *name, *path, *model_type, *cpu_level, *precision;
-    const char *cache_type; /* "f16", "f32" or "q8_0" */
+    const char *cache_type;                /* "f16", "f32" or "q8_0" */
     int         threads, n_layer, n_vocab; /* n_vocab: rows of the head */
     int         context;                   /* tokens that one sequence may use (prompt and answer) */
     int         context_total, parallel;

@@ -45,16 +45,16 @@ static json_t *describe(const struct model *m, json_t *warnings)
         int64_t             count = p->shape[0] * (p->n_dim == 2 ? p->shape[1] : 1);
         const char         *mode = p->quant.mode == QUANT_NONE ? dtype_name(p->dtype) : quant_text(&p->quant, text);
         json_object_set_new(modes, mode, json_integer(json_integer_value(json_object_get(modes, mode)) + count));
-        json_array_append_new(tensors, json_pack("{s:s, s:o, s:s, s:I}", "name", p->name, "shape", shape_of(p), "stored_as",
-                                                 mode, "bytes", (json_int_t)p->bytes));
+        json_array_append_new(tensors, json_pack("{s:s, s:o, s:s, s:I}", "name", p->name, "shape", shape_of(p),
+                                                 "stored_as", mode, "bytes", (json_int_t)p->bytes));
         bytes += (int64_t)p->bytes;
     }
-    return json_pack("{s:s, s:i, s:I, s:I, s:o, s:I, s:o, s:I, s:i, s:i, s:b, s:o, s:o}", "model_type", m->desc.model_type,
-                     "layers", m->desc.n_layer, "parameters", (json_int_t)m->n_parameter, "bytes", (json_int_t)bytes,
-                     "modes", modes, "kv_bytes_per_token", (json_int_t)desc_kv_bytes_per_token(&m->desc, 2), "cache_types",
-                     cache_bytes(&m->desc), "context",
-                     (json_int_t)m->desc.n_context, "hidden_size", m->desc.n_embd, "vocab_size", m->desc.n_vocab, "tied",
-                     (int)m->tied, "tensors", tensors, "warnings", json_incref(warnings));
+    return json_pack("{s:s, s:i, s:I, s:I, s:o, s:I, s:o, s:I, s:i, s:i, s:b, s:o, s:o}", "model_type",
+                     m->desc.model_type, "layers", m->desc.n_layer, "parameters", (json_int_t)m->n_parameter, "bytes",
+                     (json_int_t)bytes, "modes", modes, "kv_bytes_per_token",
+                     (json_int_t)desc_kv_bytes_per_token(&m->desc, 2), "cache_types", cache_bytes(&m->desc), "context",
+                     (json_int_t)m->desc.n_context, "hidden_size", m->desc.n_embd, "vocab_size", m->desc.n_vocab,
+                     "tied", (int)m->tied, "tensors", tensors, "warnings", json_incref(warnings));
 }
 
 int mlxcel_describe(const char *model, char **json, struct mlxcel_error *err)

@@ -39,8 +39,8 @@ static void describe(struct model_desc *m, struct config *c, struct arena *a, co
              : config_bool_or(c, "tie_word_embeddings", false) ? TIE_YES
                                                                : TIE_NO;
     m->ignore = m->tie == TIE_YES ? ignored : ignored_untied;
-    int n_head = (int)config_int(c, "num_attention_heads", 1, 1 << 14);
-    int n_kv_head = d->n_kv_head && !config_is_null(c, "num_key_value_heads") ? d->n_kv_head : n_head;
+    int              n_head = (int)config_int(c, "num_attention_heads", 1, 1 << 14);
+    int              n_kv_head = d->n_kv_head && !config_is_null(c, "num_key_value_heads") ? d->n_kv_head : n_head;
     struct attn_desc attn = {.n_head = n_head,
                              .n_kv_head = (int)config_int_or(c, "num_key_value_heads", 1, 1 << 14, n_kv_head),
                              .head_dim = head_dim(c, m->n_embd, n_head, d->head_dim)};

@@ -89,7 +89,8 @@ int dir_out_begin(struct dir_out *o, const char *path, const char *source, bool 
     if ((status = check_existing(o, e)))
         goto out;
     if (source && holds(o->path, source)) {
-        status = error_set(e, ERR_INVALID, NULL, "%s is or holds %s, which is read; it is not replaced", o->path, source);
+        status =
+            error_set(e, ERR_INVALID, NULL, "%s is or holds %s, which is read; it is not replaced", o->path, source);
         goto out;
     }
     const char *base = file_base(o->path);

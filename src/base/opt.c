@@ -324,8 +324,8 @@ static int set_bare(struct parse *p, const char *value, struct error *e)
     if (!o)
         return 0;
     if (p->given[o - p->view->v])
-        return error_set(e, ERR_USAGE, NULL, STR_FMT " is given twice: once as \"%.200s\" without its name", STR_ARG(name),
-                         value);
+        return error_set(e, ERR_USAGE, NULL, STR_FMT " is given twice: once as \"%.200s\" without its name",
+                         STR_ARG(name), value);
     p->given[o - p->view->v] = GIVEN_ON_LINE;
     return store(o, value, p->values) ? 0 : refuse(o, name.p, (int)name.n, value, e);
 }

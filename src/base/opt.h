@@ -56,7 +56,7 @@ struct opt_view {
     uint64_t          command; /* its bit */
     const char       *name;    /* for messages */
     const char *exclusive; /* "--a, --b": of these, one on the command line silences the others' variables; or NULL */
-    const char *bare; /* "--a": the option whose value the first argument without a name is, where the command has it; or NULL */
+    const char *bare;      /* "--a": the option that the first argument without a name is, or NULL */
 };
 
 /* Parses argv[0..argc): options into *values (all members set, defaults included), the rest into *rest in order (with the

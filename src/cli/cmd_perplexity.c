@@ -195,7 +195,7 @@ int cmd_perplexity(const struct options *o, struct error *e)
     struct mlxcel_options options;
     struct measure        k = {0};
     bool                  compare = strcmp(o->kl_against, "none") != 0;
-    int err = api_options(o, &options, e);
+    int                   err = api_options(o, &options, e);
     if (err)
         return err;
     options.no_prefix_cache = true;

@@ -20,6 +20,10 @@ static const struct opt rows[] = {
 
 struct opt_view options_view(const struct command *c)
 {
-    return (struct opt_view){rows, ARRAY_LEN(rows), C(c - commands), c->name,
-                             .exclusive = "--chat-template, --chat-template-file", .bare = c->max_args ? "--model" : NULL};
+    return (struct opt_view){rows,
+                             ARRAY_LEN(rows),
+                             C(c - commands),
+                             c->name,
+                             .exclusive = "--chat-template, --chat-template-file",
+                             .bare = c->max_args ? "--model" : NULL};
 }

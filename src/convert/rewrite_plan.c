@@ -148,8 +148,8 @@ static int check_counts(const struct rewrite *r, struct error *e)
     if (r->o->dequantize)
         return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to dequantize, its matrices are dense", r->dir);
     if (n->indivisible)
-        return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to quantize, groups of %d do not divide %s%s", r->dir,
-                         r->o->form.group, n->first, n->indivisible > 1 ? " and others" : "");
+        return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to quantize, groups of %d do not divide %s%s",
+                         r->dir, r->o->form.group, n->first, n->indivisible > 1 ? " and others" : "");
     return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to quantize, its matrices are %s", r->dir,
                      n->kept ? "quantized already (dequantize the model first)" : "all to stay dense");
 }

@@ -19,7 +19,7 @@ struct row_fns {
     void (*rope)(float *x, const float *cs, int dims, bool interleaved);
     void (*to_f16)(const float *x, uint16_t *y, int64_t n);
     void (*from_f16)(const uint16_t *x, float *y, int64_t n);
-    float (*amax)(const float *x, int64_t n); /* greatest |x|; NaN where one is infinite or NaN */
+    float (*amax)(const float *x, int64_t n);                       /* greatest |x|; NaN where one is infinite or NaN */
     void (*to_i8)(const float *x, float inv, int8_t *y, int64_t n); /* x inv, to nearest even; |x inv| <= 127 */
     void (*from_i8)(const int8_t *x, float *y, int64_t n);
 };

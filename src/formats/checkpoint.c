@@ -44,8 +44,8 @@ static int open_shard(struct checkpoint *c, const char *path, struct error *e)
 {
     struct shard *s = &c->shards[c->n_shards];
     size_t        size;
-    int           status = c->headers ? map_header(&s->map, path, &size, e)
-                                      : file_map_open_head(&s->map, path, SIZE_MAX, &size, e);
+    int           status =
+        c->headers ? map_header(&s->map, path, &size, e) : file_map_open_head(&s->map, path, SIZE_MAX, &size, e);
     if (!status)
         status = safetensors_parse_head(&s->st, s->map.p, s->map.n, size, file_base(path), e);
     if (status)

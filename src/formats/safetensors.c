@@ -15,7 +15,7 @@
 #include "base/utf8.h"
 
 #define NAME_MAX_BYTES 1000
-#define TENSORS_MAX 1000000 /* of a file; the largest checkpoints have some 200,000 */
+#define TENSORS_MAX 1000000         /* of a file; the largest checkpoints have some 200,000 */
 #define NAMES_MAX ((size_t)1 << 30) /* arena of a 100 MB header: short names are rounded up to 16 bytes */
 
 struct span {
@@ -356,7 +356,8 @@ int safetensors_parse(struct safetensors *s, const char *p, size_t n, const char
     return safetensors_parse_head(s, p, n, n, file, e);
 }
 
-int safetensors_parse_head(struct safetensors *s, const char *p, size_t head, size_t n, const char *file, struct error *e)
+int safetensors_parse_head(struct safetensors *s, const char *p, size_t head, size_t n, const char *file,
+                           struct error *e)
 {
     struct parse x = {.s = s};
     *s = (struct safetensors){0};

@@ -126,7 +126,8 @@ static void bind_fp8(struct binder *b, struct param *p, const struct tensor_view
 {
     const struct tensor_view *s = plane(b, p, FP8_SCALES);
     char                      found[TENSOR_SHAPE_TEXT], shape[TENSOR_SHAPE_TEXT], need[TENSOR_SHAPE_TEXT];
-    int64_t tiles[2] = {(p->shape[0] + QUANT_FP8_TILE - 1) / QUANT_FP8_TILE, (p->shape[1] + QUANT_FP8_TILE - 1) / QUANT_FP8_TILE};
+    int64_t                   tiles[2] = {(p->shape[0] + QUANT_FP8_TILE - 1) / QUANT_FP8_TILE,
+                                          (p->shape[1] + QUANT_FP8_TILE - 1) / QUANT_FP8_TILE};
     if (p->n_dim != 2 || w->n_dim != 2 || w->shape[0] != p->shape[0] || w->shape[1] != p->shape[1]) {
         misfit(b, p, w);
         return;
@@ -134,8 +135,9 @@ static void bind_fp8(struct binder *b, struct param *p, const struct tensor_view
     if (!s && !b->whole)
         return;
     if (!s) {
-        faults_add(b->faults, ERR_MISFIT, w->name, "%s: %s is F8_E4M3 %s without %s%s, needed F32, F16 or BF16 %s", w->file,
-                   w->name, tensor_view_shape_text(w, found), p->name, FP8_SCALES, tensor_shape_text(tiles, 2, need));
+        faults_add(b->faults, ERR_MISFIT, w->name, "%s: %s is F8_E4M3 %s without %s%s, needed F32, F16 or BF16 %s",
+                   w->file, w->name, tensor_view_shape_text(w, found), p->name, FP8_SCALES,
+                   tensor_shape_text(tiles, 2, need));
         return;
     }
     if (!dtype_is_float16_32(s->dtype) || s->n_dim != 2 || s->shape[0] != tiles[0] || s->shape[1] != tiles[1]) {
@@ -238,14 +240,14 @@ static void name_absent(struct binder *b)
     size_t             n;
     const char *const *absent = checkpoint_absent(b->c, &n);
     for (size_t i = 0; b->n_missing && i < n; i++)
-        faults_add(b->faults, ERR_NOT_FOUND, absent[i], "%s is absent, though the index of the weights names it", absent[i]);
+        faults_add(b->faults, ERR_NOT_FOUND, absent[i], "%s is absent, though the index of the weights names it",
+                   absent[i]);
 }
 
 int params_bind(struct params *p, const struct model_desc *m, struct checkpoint *c, int lo, int hi, struct faults *f,
                 struct error *e)
 {
-    struct binder b = {
-        .p = p, .desc = m, .c = c, .lo = lo, .hi = hi, .whole = checkpoint_is_whole(c), .faults = f};
+    struct binder b = {.p = p, .desc = m, .c = c, .lo = lo, .hi = hi, .whole = checkpoint_is_whole(c), .faults = f};
     b.by_name = calloc(p->n, sizeof *b.by_name);
     if (!b.by_name)
         return error_nomem(e, "the parameter table");

@@ -13,10 +13,12 @@ static void declare(struct model *m)
 {
     struct params           *p = &m->params;
     const struct model_desc *d = &m->desc;
-    params_add(p, ROLE_EMBED, SHARD_ROWS, -1, "model.embed_tokens", d->n_vocab, d->n_embd, "vocab_size, hidden_size", &m->embed);
+    params_add(p, ROLE_EMBED, SHARD_ROWS, -1, "model.embed_tokens", d->n_vocab, d->n_embd, "vocab_size, hidden_size",
+               &m->embed);
     for (int i = 0; i < d->n_layer; i++) {
         struct layer *l = &m->layer[i];
-        params_add(p, ROLE_NORM, SHARD_NONE, i, "model.layers.%d.input_layernorm", d->n_embd, 0, "hidden_size", &l->mix_norm);
+        params_add(p, ROLE_NORM, SHARD_NONE, i, "model.layers.%d.input_layernorm", d->n_embd, 0, "hidden_size",
+                   &l->mix_norm);
         params_add(p, ROLE_NORM, SHARD_NONE, i, "model.layers.%d.post_attention_layernorm", d->n_embd, 0, "hidden_size",
                    &l->ff_norm);
         switch (d->layer[i].mix) {
@@ -32,7 +34,8 @@ static void declare(struct model *m)
     }
     params_add(p, ROLE_NORM, SHARD_NONE, d->n_layer, "model.norm", d->n_embd, 0, "hidden_size", &m->norm);
     if (!m->tied)
-        params_add(p, ROLE_HEAD, SHARD_ROWS, d->n_layer, "lm_head", d->n_vocab, d->n_embd, "vocab_size, hidden_size", &m->head);
+        params_add(p, ROLE_HEAD, SHARD_ROWS, d->n_layer, "lm_head", d->n_vocab, d->n_embd, "vocab_size, hidden_size",
+                   &m->head);
 }
 
 /* Offsets of each loaded layer's keys and values inside a cache page. */

@@ -235,7 +235,8 @@ int quant_from_planes(struct quant *out, const struct tensor_view *w, const stru
         if (bits && group)
             snprintf(would, sizeof would, " (%" PRId64 " bits in groups of %" PRId64 ")", bits, group);
         faults_add(f, ERR_MISFIT, w->name,
-                   "%s: '%s' %s with '%s' %s %s does not hold rows of %" PRId64 " inputs in any mode of MLX%s, needed %s",
+                   "%s: '%s' %s with '%s' %s %s does not hold rows of %" PRId64
+                   " inputs in any mode of MLX%s, needed %s",
                    w->file, w->name, tensor_view_shape_text(w, a), scales->name, dtype_name(scales->dtype),
                    tensor_view_shape_text(scales, b), K, would,
                    float_scales ? "affine planes of 2, 3, 4, 5, 6 or 8 bits in groups of 32, 64 or 128"

@@ -12,8 +12,8 @@
 #include "run/seq.h"
 
 #define QUEUE_MAX 1024
-#define LOGIT_ROWS 32          /* rows of the head computed at once for engine_logits */
-#define PREFILL_QUANTUM 0.2    /* seconds that prompts may take in a step beside running answers */
+#define LOGIT_ROWS 32       /* rows of the head computed at once for engine_logits */
+#define PREFILL_QUANTUM 0.2 /* seconds that prompts may take in a step beside running answers */
 #define PREFILL_ROWS_MIN 16
 
 struct engine {
@@ -26,12 +26,12 @@ struct engine {
     struct activations      act;
 
     /* the step under construction: owner's thread only */
-    int32_t      *token, *position, *seq, *logit_row; /* [chunk] */
-    void ***pages;                                    /* [parallel] */
-    struct seq  **active;                             /* [parallel]; slots [0, n_active); guarded by lock for cancel */
-    int           n_active;
-    double        row_seconds; /* time of a prompt's row, as the last such step took */
-    bool          row_measured; /* until then: of a step of few rows, which bounds it from above */
+    int32_t     *token, *position, *seq, *logit_row; /* [chunk] */
+    void      ***pages;                              /* [parallel] */
+    struct seq **active;                             /* [parallel]; slots [0, n_active); guarded by lock for cancel */
+    int          n_active;
+    double       row_seconds;  /* time of a prompt's row, as the last such step took */
+    bool         row_measured; /* until then: of a step of few rows, which bounds it from above */
 
     pthread_mutex_t lock; /* guards the rest and active */
     pthread_cond_t  work;
@@ -46,7 +46,7 @@ static int allocate(struct engine *g, struct error *e)
     const struct engine_options *o = &g->o;
     const struct model_desc     *d = &g->model->desc;
     int                          rows = MAX(o->chunk, o->parallel);
-    int64_t pages = (int64_t)o->parallel * ((o->context + o->page_tokens - 1) / o->page_tokens + 1);
+    int64_t           pages = (int64_t)o->parallel * ((o->context + o->page_tokens - 1) / o->page_tokens + 1);
     struct run_limits lim = {.n_row = rows, .n_key = o->context};
     size_t            row_bytes = (size_t)rows * sizeof(int32_t);
     for (int i = 0; i < d->n_layer; i++) {
@@ -142,8 +142,9 @@ static int check_tokens(const struct engine *g, const int32_t *tokens, size_t n,
         return error_set(e, ERR_INVALID, "prompt", "the prompt has no tokens");
     for (size_t i = 0; i < n; i++)
         if (tokens[i] < 0 || tokens[i] >= n_vocab)
-            return error_set(e, ERR_INVALID, "prompt", "token id %d at position %zu is outside the vocabulary (0 to %d)",
-                             (int)tokens[i], i, n_vocab - 1);
+            return error_set(e, ERR_INVALID, "prompt",
+                             "token id %d at position %zu is outside the vocabulary (0 to %d)", (int)tokens[i], i,
+                             n_vocab - 1);
     return 0;
 }
 
@@ -321,7 +322,8 @@ static void add_rows(struct engine *g, struct step *st, int i, int rows)
 /* Rows that prompts may take in this step. */
 static int prefill_budget(const struct engine *g, int n_decoding)
 {
-    int room = MAX(1, g->o.chunk - n_decoding); /* one row always fits: a prompt's slot is not among the decoding ones */
+    int room =
+        MAX(1, g->o.chunk - n_decoding); /* one row always fits: a prompt's slot is not among the decoding ones */
     if (!n_decoding)
         return room;
     double rows = PREFILL_QUANTUM / g->row_seconds;
@@ -430,7 +432,8 @@ static void copy_logits(float *out, const float *logits, int n)
         out[i] = isnan(logits[i]) ? NAN : logits[i];
 }
 
-static void logits_step(struct engine *g, struct page_table *t, const int32_t *tokens, int64_t first, int rows, float *out)
+static void logits_step(struct engine *g, struct page_table *t, const int32_t *tokens, int64_t first, int rows,
+                        float *out)
 {
     void *const *pages = t->v;
     struct step  st = {.n_row = rows,

@@ -8,8 +8,9 @@
  * and in an 8-bit cache [ K | scales of its 64 keys | V | scales of its 64 values ].
  *
  * A tile is 64 keys aligned to absolute position 0. K is stored transposed (64 keys of one feature side by side), so that a
- * vector register holds the scores of neighbouring keys; V is stored key by key. Elements are float16, float32,
- * or int8 that one float32 scale per key and head multiplies. Every row of a step reads K and V as stored, also those written in the same step (the order law, rule d).
+ * vector register holds the scores of neighbouring keys; V is stored key by key. Elements are float16, float32, or int8
+ * that one float32 scale per key and head multiplies. Every row of a step reads K and V as stored, also those written in
+ * the same step (the order law, rule d).
  */
 #ifndef MLXCEL_TENSOR_KV_H
 #define MLXCEL_TENSOR_KV_H
@@ -43,7 +44,8 @@ static inline size_t kv_layer_bytes(const struct kv_layer *l)
 static inline void *kv_k_tile(const struct kv_layer *l, void *page, int h, int64_t pos)
 {
     size_t tile = (size_t)(pos % l->page_tokens) / KV_TILE, tiles = (size_t)l->page_tokens / KV_TILE;
-    return (char *)page + l->offset + ((size_t)h * tiles + tile) * 2 * KV_TILE * kv_key_bytes(l->head_dim, l->elem_size);
+    return (char *)page + l->offset +
+           ((size_t)h * tiles + tile) * 2 * KV_TILE * kv_key_bytes(l->head_dim, l->elem_size);
 }
 
 /* The V part of that tile: element (key j, feature d) at [j * head_dim + d]. */

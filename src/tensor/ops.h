@@ -42,7 +42,7 @@ enum precision {
 
 /* Rotary embedding: angle of pair i at position p is p * inv_freq[i]; cos and sin are multiplied by mscale. */
 struct rope {
-    int    dims;        /* rotated features of a head; pairs are (i, i + dims/2), or (2i, 2i+1) when interleaved */
+    int    dims; /* rotated features of a head; pairs are (i, i + dims/2), or (2i, 2i+1) when interleaved */
     bool   interleaved;
     float  mscale;
     float *inv_freq; /* [dims / 2] */

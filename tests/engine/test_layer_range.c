@@ -25,9 +25,9 @@ static void stage_open(struct stage *s, const char *dir, int lo, int hi)
 {
     struct cpu_options   c = {.threads = 2, .level = -1};
     struct model_options o = {.lo = lo, .hi = hi, .page_tokens = KV_TILE};
-    struct run_limits    lim = {.n_row = ROWS, .n_key = ROWS, .n_in = 4096, .n_out = 4096, .n_head = 64, .n_kv_head = 64,
-                                .head_dim = 128};
-    struct error         e = {0};
+    struct run_limits    lim = {
+           .n_row = ROWS, .n_key = ROWS, .n_in = 4096, .n_out = 4096, .n_head = 64, .n_kv_head = 64, .head_dim = 128};
+    struct error e = {0};
     memset(s, 0, sizeof *s);
     assert_int_equal(cpu_backend_new(&s->backend, &c, &e), 0);
     if (model_load(&s->model, dir, arch_describe, s->backend, &o, &e))
@@ -52,8 +52,14 @@ static void stage_run(struct stage *s, bool last)
 {
     int32_t      token[ROWS], position[ROWS], seq[ROWS] = {0};
     void *const *pages = s->table.v;
-    struct step  st = {.n_row = ROWS, .token = token, .position = position, .seq = seq, .pages = &pages, .n_seq = 1,
-                       .n_logit = ROWS, .logit_row = position};
+    struct step  st = {.n_row = ROWS,
+                       .token = token,
+                       .position = position,
+                       .seq = seq,
+                       .pages = &pages,
+                       .n_seq = 1,
+                       .n_logit = ROWS,
+                       .logit_row = position};
     struct run   run = {.backend = s->backend, .step = &st};
     for (int i = 0; i < ROWS; i++) {
         token[i] = (i * 37 + 11) % s->model->desc.n_vocab;

@@ -347,8 +347,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chunks_threads),  cmocka_unit_test(test_mixed),
         cmocka_unit_test(test_shared_prefix),   cmocka_unit_test(test_bfloat16),
-        cmocka_unit_test(test_long_and_levels),
-        cmocka_unit_test(test_int8_cache),
+        cmocka_unit_test(test_long_and_levels), cmocka_unit_test(test_int8_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

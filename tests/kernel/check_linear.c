@@ -201,8 +201,13 @@ static void check_many(struct kc *k, struct quant q, enum precision precision, i
 
 static void check_steps(struct kc *k)
 {
-    const struct quant forms[] = {affine(4, 32, DTYPE_F16), affine(8, 64, DTYPE_F32), dense(DTYPE_F16),
-                                  dense(DTYPE_BF16), floats[0], floats[1], floats[2]};
+    const struct quant forms[] = {affine(4, 32, DTYPE_F16),
+                                  affine(8, 64, DTYPE_F32),
+                                  dense(DTYPE_F16),
+                                  dense(DTYPE_BF16),
+                                  floats[0],
+                                  floats[1],
+                                  floats[2]};
     for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
         check_many(k, forms[i], PRECISION_DEFAULT, 64 * (1 + kc_below(k, 3)));
         check_many(k, forms[i], PRECISION_HIGH, N_IN_MAX);

@@ -345,10 +345,9 @@ static void bench_rows(struct kc *k)
 }
 
 const struct check rows_checks[] = {
-    {"exp", check_exp, NULL},   {"rms_norm", check_rms_norm, bench_rows},
-    {"add", check_add, NULL},   {"silu_mul", check_silu_mul, NULL},
-    {"rope", check_rope, NULL}, {"rope_angles", check_rope_angles, NULL},
-    {"f16", check_f16, NULL},   {"i8", check_i8, NULL},
-    {"row_ops", check_row_ops, NULL},
-    {NULL, NULL, NULL},
+    {"exp", check_exp, NULL},         {"rms_norm", check_rms_norm, bench_rows},
+    {"add", check_add, NULL},         {"silu_mul", check_silu_mul, NULL},
+    {"rope", check_rope, NULL},       {"rope_angles", check_rope_angles, NULL},
+    {"f16", check_f16, NULL},         {"i8", check_i8, NULL},
+    {"row_ops", check_row_ops, NULL}, {NULL, NULL, NULL},
 };

@@ -28,7 +28,8 @@ static void check_windows(const char *type, const char *fields, int first, int s
         fail_msg("%s", e.msg);
     for (int i = 0; i < 3; i++)
         if (m.layer[i].attn.window != needed[i])
-            fail_msg("%s, %s: layer %d has the window %d, needed %d", type, fields, i, m.layer[i].attn.window, needed[i]);
+            fail_msg("%s, %s: layer %d has the window %d, needed %d", type, fields, i, m.layer[i].attn.window,
+                     needed[i]);
     config_free(c);
     arena_deinit(&a);
 }

@@ -170,7 +170,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(appears_at_the_end),  cmocka_unit_test(abort_leaves_nothing),
         cmocka_unit_test(existing_is_refused), cmocka_unit_test(force_replaces_models_only),
-        cmocka_unit_test(bad_names), cmocka_unit_test(the_source_stays),
+        cmocka_unit_test(bad_names),           cmocka_unit_test(the_source_stays),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -63,8 +63,8 @@ static int parse(struct fixture *f, uint64_t command, const char *line)
     static char     words[512];
     static char    *argv[32];
     int             argc = 0;
-    struct opt_view view = {rows, ARRAY_LEN(rows), command, command == ONE ? "one" : "two",
-                            .exclusive = "--name, --file", .bare = bare};
+    struct opt_view view = {
+        rows, ARRAY_LEN(rows), command, command == ONE ? "one" : "two", .exclusive = "--name, --file", .bare = bare};
     arena_deinit(&f->a);
     memset(f, 0, sizeof *f);
     arena_init(&f->a, 1 << 20);

@@ -161,9 +161,9 @@ static void test_hit_without_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_limit_and_reuse), cmocka_unit_test(test_grow_and_fork),    cmocka_unit_test(test_prefix),
-        cmocka_unit_test(test_many_entries),    cmocka_unit_test(test_hit_without_room),
-        cmocka_unit_test(test_hit_evicts),
+        cmocka_unit_test(test_limit_and_reuse),  cmocka_unit_test(test_grow_and_fork),
+        cmocka_unit_test(test_prefix),           cmocka_unit_test(test_many_entries),
+        cmocka_unit_test(test_hit_without_room), cmocka_unit_test(test_hit_evicts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
