@@ -32,8 +32,10 @@
 #ifndef MLXCEL_CPU_LINEAR_H
 #define MLXCEL_CPU_LINEAR_H
 
+#include <math.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "cpu/kernels.h"
 
 #define LINEAR_TILE 16         /* outputs */
@@ -98,6 +100,23 @@ struct qblock {
     float   sx, d;
     int32_t sum[2];
 };
+
+/* The scale of a block whose largest magnitude has the bits `top`, and what its inputs are multiplied by: 0 where nothing
+ * can be quantized, since a value is infinite or NaN (the scale is NaN then) or all are too small to divide by. */
+static inline float qblock_scale(uint32_t top, float *inv)
+{
+    float amax = f32_from_bits(top), r = 127.0f / amax;
+    bool  finite = top < 0x7f800000, fits = finite && r <= LINEAR_INV_MAX;
+    *inv = fits ? r : 0;
+    return fits ? amax / 127.0f : finite ? 0 : NAN;
+}
+
+/* What follows from the scale and the sums of q. */
+static inline void qblock_finish(struct qblock *b, float sx)
+{
+    b->sx = sx;
+    b->d = sx * (float)(b->sum[0] + b->sum[1]);
+}
 
 /* Quantized rows, in groups of LINEAR_GROUP (of 1 in steps of one row): blocks ascending, of each block the group's rows
  * side by side, so that a kernel of several rows walks through one stream at constant distances. Beside them the rows as

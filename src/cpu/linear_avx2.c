@@ -2,8 +2,6 @@
 #define VEC_AVX2
 #include "cpu/linear_kernels.h"
 
-#include <math.h>
-
 /* The bits of the largest magnitude of 32 values; those of NaN are larger than any number's. */
 VEC_INLINE uint32_t max_bits(const __m256 v[4])
 {
@@ -28,8 +26,7 @@ VEC_INLINE void store_block(struct qblock *to, const __m256i v[4], float sx)
     __m128i h = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1)); /* low, low, high, high */
     h = _mm_hadd_epi32(h, h);
     _mm_storel_epi64((__m128i *)(void *)to->sum, h);
-    to->sx = sx;
-    to->d = sx * (float)(to->sum[0] + to->sum[1]);
+    qblock_finish(to, sx);
 }
 
 VEC_INLINE void quantize_terms(const int terms, const struct acts *a, int64_t row, const float *row_x)
@@ -43,11 +40,9 @@ VEC_INLINE void quantize_terms(const int terms, const struct acts *a, int64_t ro
         VEC_UNROLL
         for (int i = 0; i < 4; i++)
             v[i] = _mm256_loadu_ps(x + 8 * i);
-        uint32_t top = max_bits(v);
-        float    amax = f32_from_bits(top), inv = 127.0f / amax, s = amax / 127.0f, step = s;
-        if (__builtin_expect(top >= 0x7f800000 || !(inv <= LINEAR_INV_MAX), 0)) {
-            s = top >= 0x7f800000 ? NAN : 0;
-            inv = step = 0;
+        float inv, s = qblock_scale(max_bits(v), &inv), step = s;
+        if (__builtin_expect(inv == 0, 0)) {
+            step = 0;
             VEC_UNROLL
             for (int i = 0; i < 4; i++)
                 v[i] = _mm256_setzero_ps();

@@ -2,8 +2,6 @@
 #define VEC_NEON
 #include "cpu/linear_kernels.h"
 
-#include <math.h>
-
 /* The bits of the largest magnitude of 32 values; those of NaN are larger than any number's. */
 VEC_INLINE uint32_t max_bits(const float32x4_t v[8])
 {
@@ -24,8 +22,7 @@ VEC_INLINE void store_block(struct qblock *to, const int32x4_t v[8], float sx)
         vst1q_s8(to->q + 16 * i, vcombine_s8(vmovn_s16(lo), vmovn_s16(hi)));
         to->sum[i] = vaddvq_s32(vaddq_s32(vaddq_s32(v[0], v[1]), vaddq_s32(v[2], v[3])));
     }
-    to->sx = sx;
-    to->d = sx * (float)(to->sum[0] + to->sum[1]);
+    qblock_finish(to, sx);
 }
 
 VEC_INLINE void quantize_terms(const int terms, const struct acts *a, int64_t row, const float *row_x)
@@ -39,11 +36,9 @@ VEC_INLINE void quantize_terms(const int terms, const struct acts *a, int64_t ro
         VEC_UNROLL
         for (int i = 0; i < 8; i++)
             v[i] = vld1q_f32(x + 4 * i);
-        uint32_t top = max_bits(v);
-        float    amax = f32_from_bits(top), inv = 127.0f / amax, s = amax / 127.0f, step = s;
-        if (__builtin_expect(top >= 0x7f800000 || !(inv <= LINEAR_INV_MAX), 0)) {
-            s = top >= 0x7f800000 ? NAN : 0;
-            inv = step = 0;
+        float inv, s = qblock_scale(max_bits(v), &inv), step = s;
+        if (__builtin_expect(inv == 0, 0)) {
+            step = 0;
             VEC_UNROLL
             for (int i = 0; i < 8; i++)
                 v[i] = vdupq_n_f32(0);

@@ -6,7 +6,6 @@
 #include "base/num.h"
 #include "cpu/linear.h"
 
-#define QUANT_MAX 127.0f
 #define ROUND 0x1.8p23f /* v + ROUND rounds |v| < 2^22 to an integer, ties to even */
 
 static int32_t round_even(float v)
@@ -15,22 +14,13 @@ static int32_t round_even(float v)
     return (int32_t)(t - ROUND);
 }
 
-/* One block; see "Activations" in docs/order-law.md. x and out: LINEAR_BLOCK values. Returns the scale; inv = 1 /
- * scale. */
+/* qblock_scale of LINEAR_BLOCK values. */
 static float block_scale(const float *x, float *inv)
 {
     uint32_t top = 0;
     for (int i = 0; i < LINEAR_BLOCK; i++)
         top = MAX(top, f32_bits(x[i]) & 0x7fffffff);
-    float amax = f32_from_bits(top);
-    *inv = 0;
-    if (top >= 0x7f800000) /* infinity or NaN */
-        return NAN;
-    float r = QUANT_MAX / amax;
-    if (!(r <= LINEAR_INV_MAX)) /* zero, or too small to divide by */
-        return 0;
-    *inv = r;
-    return amax / QUANT_MAX;
+    return qblock_scale(top, inv);
 }
 
 static void put_block(struct qblock *to, const int8_t *q, float sx)
@@ -39,8 +29,7 @@ static void put_block(struct qblock *to, const int8_t *q, float sx)
     for (int i = 0; i < LINEAR_BLOCK; i++)
         to->sum[i / (LINEAR_BLOCK / 2)] += q[i];
     memcpy(to->q, q, LINEAR_BLOCK);
-    to->sx = sx;
-    to->d = sx * (float)(to->sum[0] + to->sum[1]);
+    qblock_finish(to, sx);
 }
 
 static void quantize(const struct acts *a, int64_t row, const float *x)
