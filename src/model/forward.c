@@ -62,8 +62,9 @@ int activations_init(struct activations *a, const struct model *m, int n_row, in
     plan_all(&p, a, m, n_row, n_logit);
     size_t bytes;
     if (p.failed || !num_align(p.used, 64, &bytes) || !(a->memory = aligned_alloc(64, bytes)))
-        return error_set(e, ERR_NOMEM, NULL, "out of memory for the activations of %d rows (%zu bytes); try a smaller --chunk",
-                         n_row, p.used);
+        return error_set(e, ERR_NOMEM, NULL,
+                         "out of memory for the activations of %d rows (%zu bytes); try a smaller --chunk", n_row,
+                         p.used);
     p = (struct plan){.base = a->memory};
     plan_all(&p, a, m, n_row, n_logit);
     return 0;
@@ -118,6 +119,8 @@ void model_logits(const struct model *m, struct run *r, struct activations *a, i
 {
     struct tensor rows = tensor_rows(a->rows, n);
     op_gather_rows(r, r->step->logit_row + first, tensor_rows(a->x, r->step->n_row), rows);
+    r->row_of = r->step->logit_row + first;
     op_rms_norm(r, &m->norm, m->desc.norm_eps, rows, rows);
     op_linear(r, m->tied ? &m->embed : &m->head, rows, tensor_rows(a->logits, n));
+    r->row_of = NULL;
 }

@@ -41,6 +41,7 @@ struct param *params_add(struct params *p, enum param_role role, enum param_shar
                           .weight = weight};
     if (weight && role != ROLE_BIAS) {
         weight->name = full;
+        weight->index = p->n_weight++;
         weight->n_out = in ? out : 1;
         weight->n_in = in ? in : out;
     }

@@ -31,7 +31,8 @@ struct params {
     struct arena *arena; /* names and rows */
     struct param *v;
     size_t        n, cap;
-    bool          failed; /* out of memory; checked once after declaring */
+    int           n_weight; /* weights so far: the next one's index */
+    bool          failed;   /* out of memory; checked once after declaring */
 };
 
 /* Declares one parameter. name is formatted with the layer, like "model.layers.%d.mlp.down_proj"; -1 and n_layer names hold

@@ -30,6 +30,7 @@
 
 #include "base/error.h"
 #include "tensor/kv.h"
+#include "tensor/lora.h"
 #include "tensor/step.h"
 #include "tensor/tensor.h"
 #include "tensor/weight.h"
@@ -70,7 +71,8 @@ struct run_limits {
     int64_t n_row;       /* rows of one step */
     int64_t n_in, n_out; /* of any linear */
     int     n_head, n_kv_head, head_dim;
-    int64_t n_key; /* positions of a sequence */
+    int64_t n_key;  /* positions of a sequence */
+    int64_t n_rank; /* of a set of adapters: lora_set.rank; 0 without */
 };
 
 /* How a parameter is used; decides its packed form. */
@@ -93,7 +95,15 @@ struct backend {
 struct run {
     struct backend    *backend;
     const struct step *step;
+    const int32_t     *row_of; /* the step's row that row i of the activations belongs to; NULL: i */
 };
+
+/* The adapters of row i of the activations, NULL for none. */
+static inline const struct lora_set *run_lora(const struct run *r, int64_t i)
+{
+    const struct step *s = r->step;
+    return s->lora ? s->lora[s->seq[r->row_of ? r->row_of[i] : i]] : NULL;
+}
 
 /* Sets every composed operation that the backend left NULL to its default. */
 void ops_set_defaults(struct ops *ops);

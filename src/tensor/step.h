@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+struct lora_set;
+
 struct step {
     int            n_row;
     const int32_t *token;    /* [n_row] */
@@ -17,6 +19,8 @@ struct step {
     int                 n_seq;
     int                 n_logit;
     const int32_t      *logit_row; /* [n_logit] ascending rows whose logits are wanted */
+    /* [n_seq] the adapters of each sequence's rows (tensor/lora.h), NULL for none; NULL when no sequence has any */
+    const struct lora_set *const *lora;
 };
 
 #endif

@@ -13,7 +13,8 @@
 #include "quant/quant.h"
 
 struct weight {
-    const char  *name; /* logical name without ".weight": "model.layers.0.self_attn.q_proj"; owned by the model */
+    const char  *name;  /* logical name without ".weight": "model.layers.0.self_attn.q_proj"; owned by the model */
+    int          index; /* of all weights of the model, in order of declaration: adapters' tables (lora.h) */
     int64_t      n_out, n_in; /* a vector (norm) has n_out = 1 */
     struct quant quant;       /* mode QUANT_NONE when dense */
     enum dtype   dtype;       /* dense: F32, F16 or BF16 */
