@@ -1,0 +1,65 @@
+/* Binding: every pair of an adapter's files found in a model's parameter table, checked against the layer's logical shape
+ * (never packed widths or numbers of groups), and turned into matrices of one orientation.
+ *
+ * Behind this step a pair is delta W = scale * B A with A [rank, n_in] and B [n_out, rank], added to the rows
+ * [row, row + n_out) of one bound weight, whatever layout the file has and however the model stores the parameter: a
+ * fused projection gives a pair for each part, a stack of experts one for each expert. Orientation follows from the
+ * layout and the parameter's role, never from which shape would fit, so that a square layer cannot be misread.
+ *
+ * Embeddings. W is [V, D]; the pair of an embedding changes the lookup and, when the head is tied, the head, for mlx-lm's
+ * adapters and for PEFT's alike: an adapter is a change of a parameter, so that run time and fused agree. (PEFT itself
+ * differs from its own merge there: at run time it leaves a tied head alone.) A lm_head pair on a tied head changes the
+ * head only. Those parameters themselves can be changed by both.
+ */
+#ifndef MLXCEL_ADAPT_BIND_H
+#define MLXCEL_ADAPT_BIND_H
+
+#include "adapt/file.h"
+#include "model/model.h"
+
+/* A view of a matrix inside an adapter's tensor, at any address; strides in elements. */
+struct adapter_matrix {
+    const void *data;
+    enum dtype  dtype; /* F32, F16, BF16 */
+    int64_t     n_row, n_col;
+    int64_t     row, col; /* from one to the next */
+};
+float adapter_matrix_at(const struct adapter_matrix *m, int64_t i, int64_t j);
+void  adapter_matrix_row(const struct adapter_matrix *m, int64_t i, float *out); /* [n_col] */
+
+struct adapter_pair {
+    const struct adapter_module *module;
+    const struct param          *param;
+    int64_t                      expert; /* param->weight[expert]; 0 without a stack */
+    struct weight               *weight; /* that one */
+    int64_t                      row;    /* of the weight's outputs, the first that changes */
+    struct adapter_matrix        a, b;   /* a.n_row = b.n_col = rank, a.n_col = weight->n_in */
+    unsigned                     uses;   /* WEIGHT_LINEAR, WEIGHT_EMBED */
+    double                       scale;
+    /* [b.n_row] of module->magnitude and module->extra, their first element; NULL data without */
+    struct adapter_matrix magnitude, extra; /* [n_row, 1] */
+};
+
+struct adapter_replaced {
+    const struct param       *param;  /* ROLE_BIAS: the bias of param->weight; else the weight itself */
+    struct weight            *weight; /* the one that changes */
+    const struct tensor_view *tensor; /* of the shape that param has */
+};
+
+struct adapter_binding {
+    struct adapter_pair     *pair; /* in the table's order, then by expert and row */
+    size_t                   n_pair;
+    struct adapter_replaced *replaced;
+    size_t                   n_replaced;
+    size_t                   n_aside; /* modules and parameters of layers that the model did not load */
+    struct arena             arena;
+};
+
+/* Checks and binds all of f; what does not fit goes to *faults, with 0 returned, and is left out of *b. f (and m) must
+ * outlive the binding. Fails itself only for want of memory. m needs no backend; a model opened by headers alone serves
+ * for checking. */
+int  adapter_bind(struct adapter_binding *b, const struct adapter_file *f, const struct model *m, struct faults *faults,
+                  struct error *e);
+void adapter_binding_deinit(struct adapter_binding *b); /* fine on a zeroed one */
+
+#endif
