@@ -42,7 +42,7 @@ static json_t *describe(const struct model *m, json_t *warnings)
     char    text[QUANT_TEXT];
     for (size_t i = 0; i < m->params.n; i++) {
         const struct param *p = &m->params.v[i];
-        int64_t             count = p->shape[0] * (p->n_dim == 2 ? p->shape[1] : 1);
+        int64_t             count = param_elements(p);
         const char         *mode = p->quant.mode == QUANT_NONE ? dtype_name(p->dtype) : quant_text(&p->quant, text);
         json_object_set_new(modes, mode, json_integer(json_integer_value(json_object_get(modes, mode)) + count));
         json_array_append_new(tensors, json_pack("{s:s, s:o, s:s, s:I}", "name", p->name, "shape", shape_of(p),

@@ -45,17 +45,12 @@ static bool rule_matches(const struct convert_rule *rule, const char *name)
     return false;
 }
 
-static bool is_matrix(const struct param *p)
-{
-    return p->n_dim == 2 && p->role != ROLE_BIAS && p->role != ROLE_NORM;
-}
-
 static int check_rules(const struct rewrite *r, struct error *e)
 {
     for (size_t i = 0; i < r->o->n_rules; i++) {
         bool used = false;
         for (size_t k = 0; k < r->n && !used; k++)
-            used = is_matrix(r->v[k].p) && rule_matches(&r->o->rules[i], r->v[k].p->name);
+            used = param_is_matrix(r->v[k].p) && rule_matches(&r->o->rules[i], r->v[k].p->name);
         if (!used)
             return error_set(
                 e, ERR_INVALID, "q",
@@ -96,14 +91,15 @@ static void plan_matrix(const struct rewrite *r, struct rewrite_param *v, struct
     v->own = rule || recipe;
     if (form.mode == QUANT_NONE)
         return;
-    if (p->shape[1] % form.group && rule) {
-        faults_add(f, ERR_INVALID, p->name, "%s has %lld inputs, which groups of %d do not divide", p->name,
-                   (long long)p->shape[1], form.group);
+    long long n_in = p->weight->n_in;
+    if (n_in % form.group && rule) {
+        faults_add(f, ERR_INVALID, p->name, "%s has %lld inputs, which groups of %d do not divide", p->name, n_in,
+                   form.group);
         return;
     }
-    if (p->shape[1] % form.group) {
+    if (n_in % form.group) {
         if (!n->indivisible++)
-            snprintf(n->first, sizeof n->first, "%s (%lld inputs)", p->name, (long long)p->shape[1]);
+            snprintf(n->first, sizeof n->first, "%s (%lld inputs)", p->name, n_in);
         v->own = false;
         return;
     }
@@ -129,7 +125,7 @@ static void plan_param(const struct rewrite *r, struct rewrite_param *v, struct 
 {
     bool bias = v->p->role == ROLE_BIAS;
     v->dtype = dense_type(r, v->p);
-    if (r->o->quantize && is_matrix(v->p))
+    if (r->o->quantize && param_is_matrix(v->p))
         plan_matrix(r, v, n, f);
     else if (!r->o->quantize && !r->o->dequantize && !bias && v->p->quant.mode != QUANT_NONE &&
              v->p->quant.mode != QUANT_FP8)
@@ -154,12 +150,17 @@ static int check_counts(const struct rewrite *r, struct error *e)
                      n->kept ? "quantized already (dequantize the model first)" : "all to stay dense");
 }
 
+/* The matrices of a stack lie one behind another: together they are one with more rows. */
 static struct weight source_of(const struct rewrite *r, const struct param *p)
 {
-    if (p->role != ROLE_BIAS)
-        return *p->weight;
-    const struct tensor_view *t = checkpoint_find(r->model->checkpoint, p->name);
-    return (struct weight){.name = p->name, .n_out = 1, .n_in = p->shape[0], .dtype = t->dtype, .data = t->data};
+    if (p->role == ROLE_BIAS) {
+        const struct tensor_view *t = checkpoint_find(r->model->checkpoint, p->name);
+        return (struct weight){
+            .name = p->name, .n_out = 1, .n_in = param_elements(p), .dtype = t->dtype, .data = t->data};
+    }
+    struct weight w = *p->weight;
+    w.n_out *= param_stack(p);
+    return w;
 }
 
 int rewrite_plan(struct rewrite *r, struct error *e)

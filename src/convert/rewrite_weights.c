@@ -46,10 +46,9 @@ static int plane_views(struct rewrite *r, const struct rewrite_param *v, struct 
         struct tensor_view t = {.name = plane_name(r, v, i), .n_dim = v->p->n_dim};
         t.dtype = q->mode == QUANT_NONE ? (v->as_is ? v->p->dtype : v->dtype) : i ? q->scale_dtype : DTYPE_U32;
         t.size = plane_row_bytes(v, i) * (size_t)v->source.n_out;
-        t.shape[0] = v->p->shape[0];
-        t.shape[1] = v->p->shape[1];
+        memcpy(t.shape, v->p->shape, sizeof v->p->shape);
         if (q->mode != QUANT_NONE)
-            t.shape[1] = i ? v->source.n_in / q->group : v->source.n_in * q->bits / 32;
+            t.shape[t.n_dim - 1] = i ? v->source.n_in / q->group : v->source.n_in * q->bits / 32;
         if (!t.name)
             return -1;
         views[i] = t;

@@ -6,7 +6,6 @@
  * what is wrong whatever it holds is a fault.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/glob.h"
@@ -18,24 +17,10 @@ struct binder {
     const struct model_desc *desc;
     struct checkpoint       *c;
     int                      lo, hi;
-    const struct param     **by_name; /* [p->n] */
-    bool                     whole;   /* all files could be read */
+    bool                     whole; /* all files could be read */
     size_t                   n_missing;
     struct faults           *faults;
 };
-
-static int compare_rows(const void *a, const void *b)
-{
-    return strcmp((*(const struct param *const *)a)->name, (*(const struct param *const *)b)->name);
-}
-
-static const struct param *find_row(const struct binder *b, const char *name)
-{
-    struct param         key = {.name = name};
-    const struct param  *k = &key;
-    const struct param **hit = bsearch(&k, b->by_name, b->p->n, sizeof *b->by_name, compare_rows);
-    return hit ? *hit : NULL;
-}
 
 static bool in_range(const struct binder *b, const struct param *p)
 {
@@ -56,21 +41,49 @@ static const struct tensor_view *plane(const struct binder *b, const struct para
 static void misfit(struct binder *b, const struct param *p, const struct tensor_view *t)
 {
     char found[TENSOR_SHAPE_TEXT], need[TENSOR_SHAPE_TEXT];
-    bool codes = t->dtype == DTYPE_U32 && p->n_dim == 2;
+    bool codes = t->dtype == DTYPE_U32 && param_is_matrix(p);
     faults_add(b->faults, ERR_MISFIT, t->name, "%s: %s is %s %s%s, needed F32, F16 or BF16 %s%s (%s of config.json)",
                t->file, t->name, dtype_name(t->dtype), tensor_view_shape_text(t, found),
                codes ? " without a scales plane" : "", tensor_shape_text(p->shape, p->n_dim, need),
                codes ? " or also scales" : "", p->why);
 }
 
-static bool fits_dense(const struct param *p, const struct tensor_view *t)
+/* Whether the tensor has the row's dimensions and the first n of them are as long. */
+static bool same_shape(const struct param *p, const struct tensor_view *t, int n)
 {
-    if (!dtype_is_float16_32(t->dtype) || t->n_dim != p->n_dim)
+    if (t->n_dim != p->n_dim)
         return false;
-    for (int i = 0; i < p->n_dim; i++)
+    for (int i = 0; i < n; i++)
         if (t->shape[i] != p->shape[i])
             return false;
     return true;
+}
+
+static bool fits_dense(const struct param *p, const struct tensor_view *t)
+{
+    return dtype_is_float16_32(t->dtype) && same_shape(p, t, p->n_dim);
+}
+
+/* What of a plane belongs to the i-th matrix of a row's n; NULL while headers alone are read. */
+static const void *slice(const struct tensor_view *t, int i, int n)
+{
+    return t && t->data ? (const char *)t->data + t->size / (size_t)n * (size_t)i : NULL;
+}
+
+/* Points the row's weight, or the weights of its stack, into the planes. */
+static void bind_planes(struct param *p, const struct tensor_view *w, const struct tensor_view *s,
+                        const struct tensor_view *z)
+{
+    int n = param_stack(p);
+    for (int i = 0; i < n; i++) {
+        p->weight[i].quant = p->quant;
+        p->weight[i].dtype = p->quant.mode == QUANT_NONE ? w->dtype : DTYPE_NONE;
+        p->weight[i].data = slice(w, i, n);
+        p->weight[i].scales = slice(s, i, n);
+        p->weight[i].biases = slice(z, i, n);
+    }
+    p->dtype = w->dtype;
+    p->bytes = w->size + (s ? s->size : 0) + (z ? z->size : 0);
 }
 
 static void missing(struct binder *b, const struct param *p, const char *suffix)
@@ -93,42 +106,45 @@ static void lone_plane(struct binder *b, const struct tensor_view *t, const stru
                tensor_view_shape_text(w, shape), needed);
 }
 
+/* The codes' shape but for the packed width. */
+static void wrong_rows(struct binder *b, const struct param *p, const struct tensor_view *w)
+{
+    char found[TENSOR_SHAPE_TEXT], stack[64] = "";
+    if (p->n_dim == 3)
+        snprintf(stack, sizeof stack, "%lld matrices of ", (long long)p->shape[0]);
+    faults_add(b->faults, ERR_MISFIT, w->name, "%s: %s is %s %s, needed %s%lld rows (%s of config.json)", w->file,
+               w->name, dtype_name(w->dtype), tensor_view_shape_text(w, found), stack,
+               (long long)p->shape[p->n_dim - 2], p->why);
+}
+
 static void bind_quantized(struct binder *b, struct param *p, const struct tensor_view *w, const struct tensor_view *s)
 {
     const struct tensor_view *z = plane(b, p, ".biases");
-    struct weight            *dst = p->weight;
-    char                      found[TENSOR_SHAPE_TEXT];
-    if (p->n_dim != 2) {
+    if (!param_is_matrix(p)) {
         lone_plane(b, s, w, "none, since a vector is never quantized");
         return;
     }
     if (!z && !b->whole && s->dtype != DTYPE_U8)
         return; /* the biases may be in a file that could not be read */
-    if (quant_from_planes(&p->quant, w, s, z, p->shape[1], b->faults))
+    struct quant quant;
+    if (quant_from_planes(&quant, w, s, z, p->shape[p->n_dim - 1], b->faults))
         return;
-    if (w->n_dim != 2 || w->shape[0] != p->shape[0]) {
-        faults_add(b->faults, ERR_MISFIT, w->name, "%s: %s is %s %s, needed %lld rows (%s of config.json)", w->file,
-                   w->name, dtype_name(w->dtype), tensor_view_shape_text(w, found), (long long)p->shape[0], p->why);
+    if (!same_shape(p, w, p->n_dim - 1)) {
+        wrong_rows(b, p, w);
         return;
     }
-    dst->quant = p->quant;
-    dst->data = w->data;
-    dst->scales = s->data;
-    dst->biases = z ? z->data : NULL;
-    p->dtype = w->dtype;
-    p->bytes = w->size + s->size + (z ? z->size : 0);
+    p->quant = quant;
+    bind_planes(p, w, s, z);
 }
 
-/* The scales of Hugging Face's FP8 weights. */
-#define FP8_SCALES ".weight_scale_inv"
-
+/* Hugging Face's FP8. */
 static void bind_fp8(struct binder *b, struct param *p, const struct tensor_view *w)
 {
-    const struct tensor_view *s = plane(b, p, FP8_SCALES);
+    const struct tensor_view *s = plane(b, p, PLANE_FP8_SCALES);
     char                      found[TENSOR_SHAPE_TEXT], shape[TENSOR_SHAPE_TEXT], need[TENSOR_SHAPE_TEXT];
     int64_t                   tiles[2] = {(p->shape[0] + QUANT_FP8_TILE - 1) / QUANT_FP8_TILE,
                                           (p->shape[1] + QUANT_FP8_TILE - 1) / QUANT_FP8_TILE};
-    if (p->n_dim != 2 || w->n_dim != 2 || w->shape[0] != p->shape[0] || w->shape[1] != p->shape[1]) {
+    if (p->n_dim != 2 || !same_shape(p, w, 2)) {
         misfit(b, p, w);
         return;
     }
@@ -136,7 +152,7 @@ static void bind_fp8(struct binder *b, struct param *p, const struct tensor_view
         return;
     if (!s) {
         faults_add(b->faults, ERR_MISFIT, w->name, "%s: %s is F8_E4M3 %s without %s%s, needed F32, F16 or BF16 %s",
-                   w->file, w->name, tensor_view_shape_text(w, found), p->name, FP8_SCALES,
+                   w->file, w->name, tensor_view_shape_text(w, found), p->name, PLANE_FP8_SCALES,
                    tensor_shape_text(tiles, 2, need));
         return;
     }
@@ -146,11 +162,8 @@ static void bind_fp8(struct binder *b, struct param *p, const struct tensor_view
                    tensor_view_shape_text(w, found), tensor_shape_text(tiles, 2, need));
         return;
     }
-    p->quant = p->weight->quant = (struct quant){QUANT_FP8, 8, QUANT_FP8_TILE, s->dtype};
-    p->weight->data = w->data;
-    p->weight->scales = s->data;
-    p->dtype = w->dtype;
-    p->bytes = w->size + s->size;
+    p->quant = (struct quant){QUANT_FP8, 8, QUANT_FP8_TILE, s->dtype};
+    bind_planes(p, w, s, NULL);
 }
 
 static void bind_dense(struct binder *b, struct param *p, const struct tensor_view *w)
@@ -159,15 +172,13 @@ static void bind_dense(struct binder *b, struct param *p, const struct tensor_vi
         misfit(b, p, w);
         return;
     }
-    p->dtype = p->weight->dtype = w->dtype;
-    p->weight->data = w->data;
-    p->bytes = w->size;
+    bind_planes(p, w, NULL, NULL);
 }
 
 static void bind_weight(struct binder *b, struct param *p)
 {
     const struct tensor_view *w = plane(b, p, ".weight"), *s = plane(b, p, ".scales"), *z = plane(b, p, ".biases");
-    const struct tensor_view *inv = plane(b, p, FP8_SCALES);
+    const struct tensor_view *inv = plane(b, p, PLANE_FP8_SCALES);
     if (!w)
         missing(b, p, ".weight");
     else if (inv && (s || w->dtype != DTYPE_F8_E4M3))
@@ -201,9 +212,9 @@ static void bind_bias(struct binder *b, struct param *p)
 
 static bool claimed(const struct binder *b, const char *name)
 {
-    static const char *const suffixes[] = {".weight", ".scales", ".biases", FP8_SCALES};
+    static const char *const suffixes[] = {".weight", ".scales", ".biases", PLANE_FP8_SCALES};
     char                     base[512];
-    const struct param      *p = find_row(b, name);
+    const struct param      *p = params_find(b->p, name);
     if (p && p->role == ROLE_BIAS)
         return true;
     for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
@@ -212,7 +223,7 @@ static bool claimed(const struct binder *b, const char *name)
             continue;
         memcpy(base, name, n - k);
         base[n - k] = '\0';
-        p = find_row(b, base);
+        p = params_find(b->p, base);
         if (p && p->role != ROLE_BIAS)
             return true;
     }
@@ -244,16 +255,9 @@ static void name_absent(struct binder *b)
                    absent[i]);
 }
 
-int params_bind(struct params *p, const struct model_desc *m, struct checkpoint *c, int lo, int hi, struct faults *f,
-                struct error *e)
+void params_bind(struct params *p, const struct model_desc *m, struct checkpoint *c, int lo, int hi, struct faults *f)
 {
     struct binder b = {.p = p, .desc = m, .c = c, .lo = lo, .hi = hi, .whole = checkpoint_is_whole(c), .faults = f};
-    b.by_name = calloc(p->n, sizeof *b.by_name);
-    if (!b.by_name)
-        return error_nomem(e, "the parameter table");
-    for (size_t i = 0; i < p->n; i++)
-        b.by_name[i] = &p->v[i];
-    qsort(b.by_name, p->n, sizeof *b.by_name, compare_rows);
     for (size_t i = 0; i < p->n; i++) {
         struct param *row = &p->v[i];
         if (in_range(&b, row))
@@ -261,68 +265,4 @@ int params_bind(struct params *p, const struct model_desc *m, struct checkpoint 
     }
     find_unclaimed(&b);
     name_absent(&b);
-    free(b.by_name);
-    return 0;
-}
-
-/* --- preparing ---------------------------------------------------------------------------------------------------- */
-
-/* A bias is widened to float32 once, in the model's arena. */
-static int prepare_bias(const struct params *p, const struct param *row, const struct checkpoint *c, struct error *e)
-{
-    const struct tensor_view *t = checkpoint_find(c, row->name);
-    float                    *v = arena_calloc(p->arena, (size_t)row->shape[0], sizeof *v);
-    if (!v)
-        return error_nomem(e, "the model's biases");
-    quant_widen(t->dtype, t->data, row->shape[0], v);
-    row->weight->bias = v;
-    return 0;
-}
-
-static unsigned uses_of(const struct params *p, const struct param *row)
-{
-    switch (row->role) {
-    case ROLE_EMBED: /* without a head of its own the embedding is the head, too */
-        return params_find(p, "lm_head") ? WEIGHT_EMBED : WEIGHT_EMBED | WEIGHT_LINEAR;
-    case ROLE_NORM:
-        return WEIGHT_VECTOR;
-    default:
-        return WEIGHT_LINEAR;
-    }
-}
-
-#define READ_AHEAD ((size_t)128 << 20) /* bytes of planes that the system reads while others are packed */
-
-/* Calls f for every plane of a weight that is bound. */
-static void for_planes(const struct param *row, struct checkpoint *c, void (*f)(const struct tensor_view *t))
-{
-    const char *const suffix[] = {".weight", row->weight->quant.mode == QUANT_FP8 ? FP8_SCALES : ".scales", ".biases"};
-    char              name[512];
-    for (size_t i = 0; i < ARRAY_LEN(suffix) && row->bytes; i++) {
-        snprintf(name, sizeof name, "%s%s", row->name, suffix[i]);
-        const struct tensor_view *t = checkpoint_find(c, name);
-        if (t)
-            f(t);
-    }
-}
-
-int params_prepare(struct params *p, struct checkpoint *c, struct backend *backend, struct error *e)
-{
-    size_t next = 0, ahead = 0; /* rows before `next` are being read, `ahead` bytes of them not yet prepared */
-    for (size_t i = 0; i < p->n; i++) {
-        const struct param *row = &p->v[i];
-        for (; next < p->n && ahead < READ_AHEAD; next++) {
-            for_planes(&p->v[next], c, checkpoint_prefetch);
-            ahead += p->v[next].bytes;
-        }
-        if (row->bytes == 0) /* not bound */
-            continue;
-        int err = row->role == ROLE_BIAS ? prepare_bias(p, row, c, e)
-                                         : backend->prepare(backend, row->weight, uses_of(p, row), e);
-        if (err)
-            return err;
-        for_planes(row, c, checkpoint_release);
-        ahead -= row->bytes;
-    }
-    return 0;
 }

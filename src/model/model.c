@@ -6,6 +6,7 @@
 
 #include "base/num.h"
 #include "model/quant_config.h"
+#include "model/target.h"
 
 #define ARENA_MAX ((size_t)256 << 20) /* descriptions, names and rows of the table, biases */
 
@@ -36,6 +37,8 @@ static void declare(struct model *m)
     if (!m->tied)
         params_add(p, ROLE_HEAD, SHARD_ROWS, d->n_layer, "lm_head", d->n_vocab, d->n_embd, "vocab_size, hidden_size",
                    &m->head);
+    else
+        params_tied_head(p, "lm_head", &m->embed);
 }
 
 /* Offsets of each loaded layer's keys and values inside a cache page. */
@@ -77,12 +80,11 @@ static int declare_all(struct model *m, const struct model_options *o, int elem_
     if (!m->layer)
         return error_nomem(e, "the layers");
     declare(m);
-    if (m->params.failed)
-        return error_nomem(e, "the parameter table");
-    for (size_t i = 0; i < m->params.n; i++) {
-        const struct param *p = &m->params.v[i];
-        m->n_parameter += p->shape[0] * (p->n_dim == 2 ? p->shape[1] : 1);
-    }
+    int err = params_finish(&m->params, e);
+    if (err)
+        return err;
+    for (size_t i = 0; i < m->params.n; i++)
+        m->n_parameter += param_elements(&m->params.v[i]);
     place_kv(m, elem_size, o->page_tokens);
     return make_ropes(m, e);
 }
@@ -136,7 +138,7 @@ static int open_model(struct model *m, const char *dir, model_describe *describe
         m->tied = tie == TIE_YES || (tie == TIE_BY_FILE && !checkpoint_find(m->checkpoint, "lm_head.weight"));
         err = declare_all(m, o, m->backend ? m->backend->kv_elem_size : 2, e);
         if (!err)
-            err = params_bind(&m->params, &m->desc, m->checkpoint, m->lo, m->hi, &f, e);
+            params_bind(&m->params, &m->desc, m->checkpoint, m->lo, m->hi, &f);
     }
     if (!err)
         err = faults_report(&f, e);
@@ -170,9 +172,8 @@ void model_free(struct model *m)
 {
     if (!m)
         return;
-    for (size_t i = 0; m->backend && i < m->params.n; i++)
-        if (m->params.v[i].role != ROLE_BIAS)
-            m->backend->release(m->backend, m->params.v[i].weight);
+    if (m->backend)
+        params_release(&m->params, m->backend);
     checkpoint_close(m->checkpoint);
     config_free(m->config);
     arena_deinit(&m->arena);

@@ -1,11 +1,21 @@
-/* Declaring parameters; contracts in params.h. The binder is bind.c. */
+/* Declaring parameters and finding them by name; contracts in params.h. The binder is bind.c. */
 #include "model/params.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
+#include "model/target.h"
+
 #define PARAMS_MAX (1u << 22)
+
+char *params_layer_name(struct params *p, const char *name, int layer)
+{
+    const char *mark = strstr(name, "%d");
+    return mark ? arena_printf(p->arena, "%.*s%d%s", (int)(mark - name), name, layer, mark + 2)
+                : arena_strdup(p->arena, name, strlen(name));
+}
 
 static bool grow(struct params *p)
 {
@@ -20,38 +30,84 @@ static bool grow(struct params *p)
     return true;
 }
 
-struct param *params_add(struct params *p, enum param_role role, enum param_shard shard, int layer, const char *name,
-                         int64_t out, int64_t in, const char *why, struct weight *weight)
+/* A row without its shape; NULL when out of memory. */
+static struct param *add(struct params *p, enum param_role role, enum param_shard shard, int layer, const char *name,
+                         const char *why, struct weight *weight)
 {
-    const char *mark = strstr(name, "%d");
-    char       *full = mark ? arena_printf(p->arena, "%.*s%d%s", (int)(mark - name), name, layer, mark + 2)
-                            : arena_strdup(p->arena, name, strlen(name));
+    static const unsigned uses[] = {[ROLE_EMBED] = WEIGHT_EMBED,
+                                    [ROLE_HEAD] = WEIGHT_LINEAR,
+                                    [ROLE_LINEAR] = WEIGHT_LINEAR,
+                                    [ROLE_NORM] = WEIGHT_VECTOR,
+                                    [ROLE_BIAS] = 0};
+    char                 *full = params_layer_name(p, name, layer);
     if (!full || (p->n == p->cap && !grow(p))) {
         p->failed = true;
         return NULL;
     }
     struct param *row = &p->v[p->n++];
-    *row = (struct param){.name = full,
-                          .layer = layer,
-                          .role = role,
-                          .shard = shard,
-                          .n_dim = in ? 2 : 1,
-                          .shape = {out, in},
-                          .why = why,
-                          .weight = weight};
-    if (weight && role != ROLE_BIAS) {
-        weight->name = full;
-        weight->index = p->n_weight++;
-        weight->n_out = in ? out : 1;
-        weight->n_in = in ? in : out;
-    }
+    *row = (struct param){
+        .name = full, .layer = layer, .role = role, .shard = shard, .uses = uses[role], .why = why, .weight = weight};
     return row;
+}
+
+static void name_weight(struct params *p, struct weight *w, const char *name, int64_t n_out, int64_t n_in)
+{
+    w->name = name;
+    w->index = p->n_weight++;
+    w->n_out = n_out;
+    w->n_in = n_in;
+}
+
+void params_add(struct params *p, enum param_role role, enum param_shard shard, int layer, const char *name,
+                int64_t out, int64_t in, const char *why, struct weight *weight)
+{
+    struct param *row = add(p, role, shard, layer, name, why, weight);
+    if (!row)
+        return;
+    row->n_dim = in ? 2 : 1;
+    row->shape[0] = out;
+    row->shape[1] = in;
+    if (role != ROLE_BIAS)
+        name_weight(p, weight, row->name, in ? out : 1, in ? in : out);
+}
+
+void params_add_stack(struct params *p, enum param_shard shard, int layer, const char *name, int n, int64_t out,
+                      int64_t in, const char *why, struct weight *weights)
+{
+    struct param *row = add(p, ROLE_LINEAR, shard, layer, name, why, weights);
+    if (!row)
+        return;
+    row->n_dim = 3;
+    row->shape[0] = n;
+    row->shape[1] = out;
+    row->shape[2] = in;
+    for (int i = 0; i < n; i++)
+        name_weight(p, &weights[i], row->name, out, in);
+}
+
+/* --- the index --------------------------------------------------------------------------------------------------- */
+
+static int compare_rows(const void *a, const void *b)
+{
+    return strcmp((*(const struct param *const *)a)->name, (*(const struct param *const *)b)->name);
+}
+
+int params_finish(struct params *p, struct error *e)
+{
+    if (!p->failed)
+        p->by_name = arena_calloc(p->arena, p->n + 1, sizeof *p->by_name);
+    if (p->failed || !p->by_name)
+        return error_nomem(e, "the parameter table");
+    for (size_t i = 0; i < p->n; i++)
+        p->by_name[i] = &p->v[i];
+    qsort(p->by_name, p->n, sizeof *p->by_name, compare_rows);
+    return params_finish_targets(p, e);
 }
 
 const struct param *params_find(const struct params *p, const char *name)
 {
-    for (size_t i = 0; i < p->n; i++)
-        if (!strcmp(p->v[i].name, name))
-            return &p->v[i];
-    return NULL;
+    struct param         key = {.name = name};
+    const struct param  *k = &key;
+    const struct param **hit = p->n ? bsearch(&k, p->by_name, p->n, sizeof *p->by_name, compare_rows) : NULL;
+    return hit ? *hit : NULL;
 }

@@ -13,18 +13,22 @@ enum param_role { ROLE_EMBED, ROLE_HEAD, ROLE_LINEAR, ROLE_NORM, ROLE_BIAS };
 /* How tensor-parallel ranks may divide it: not at all, by output rows, by input columns. */
 enum param_shard { SHARD_NONE, SHARD_ROWS, SHARD_COLS };
 
+/* The scales of Hugging Face's FP8 weights (quant.h: QUANT_FP8) stand beside X.weight under this name. */
+#define PLANE_FP8_SCALES ".weight_scale_inv"
+
 struct param {
     const char      *name;  /* tensor name in the checkpoint without ".weight" / with ".bias" for a bias */
     int              layer; /* -1: before the layers, n_layer: after them */
     enum param_role  role;
     enum param_shard shard;
+    unsigned         uses; /* enum weight_use */
     int              n_dim;
-    int64_t          shape[2]; /* [out, in], or [n] */
+    int64_t          shape[3]; /* [n]; [out, in]; a stack (experts, heads): [n, out, in], its bias [n, out] */
     const char      *why;      /* the config fields that give the shape, for messages */
-    struct weight   *weight;   /* what binding fills: the weight itself, or for ROLE_BIAS the weight it is added to */
-    struct quant     quant;    /* as bound; mode QUANT_NONE: dense */
-    enum dtype       dtype;    /* of the stored plane */
-    size_t           bytes;    /* of all its planes */
+    struct weight *weight; /* what binding fills: the weight, the n of a stack, or for ROLE_BIAS what it is added to */
+    struct quant   quant;  /* as bound; mode QUANT_NONE: dense */
+    enum dtype     dtype;  /* of the stored plane */
+    size_t         bytes;  /* of all its planes; 0: not bound */
 };
 
 struct params {
@@ -32,22 +36,46 @@ struct params {
     struct param *v;
     size_t        n, cap;
     int           n_weight; /* weights so far: the next one's index */
-    bool          failed;   /* out of memory; checked once after declaring */
+    bool          failed;   /* out of memory; params_finish tells */
+    /* What params_finish makes: */
+    const struct param **by_name;      /* [n] */
+    struct target_names *target_names; /* target.h */
 };
 
 /* Declares one parameter. name is formatted with the layer, like "model.layers.%d.mlp.down_proj"; -1 and n_layer names hold
- * no %d. For a linear, in is its second dimension; 0 for vectors. Returns the row, or NULL (p->failed set). */
-struct param *params_add(struct params *p, enum param_role role, enum param_shard shard, int layer, const char *name,
-                         int64_t out, int64_t in, const char *why, struct weight *weight);
+ * no %d. For a linear, in is its second dimension; 0 for vectors. */
+void params_add(struct params *p, enum param_role role, enum param_shard shard, int layer, const char *name,
+                int64_t out, int64_t in, const char *why, struct weight *weight);
+/* A stack of n matrices in one tensor [n, out, in]: `weights` are n, each an ordinary one that operations take. The bias of
+ * a stack is a row of its own, by params_add: ROLE_BIAS, out = n, in = the outputs. */
+void params_add_stack(struct params *p, enum param_shard shard, int layer, const char *name, int n, int64_t out,
+                      int64_t in, const char *why, struct weight *weights);
+/* After the last declaration: makes the indices. ERR_NOMEM when a declaration had failed. */
+int params_finish(struct params *p, struct error *e);
+
+/* The row of a name, NULL if there is none. */
 const struct param *params_find(const struct params *p, const char *name);
 
+/* Matrices, which can be quantized and take an adapter's pairs; how many it has; all its elements. */
+static inline bool param_is_matrix(const struct param *p)
+{
+    return p->role != ROLE_BIAS && p->n_dim >= 2;
+}
+static inline int param_stack(const struct param *p)
+{
+    return p->n_dim == 3 ? (int)p->shape[0] : 1;
+}
+static inline int64_t param_elements(const struct param *p)
+{
+    return p->shape[0] * (p->n_dim > 1 ? p->shape[1] : 1) * (p->n_dim > 2 ? p->shape[2] : 1);
+}
+
 /* Matches rows whose layer is in [lo, hi) (-1 belongs to lo = 0, n_layer to hi = n_layer) with the checkpoint: fills every
- * weight's planes, shapes and storage, from the headers alone. All misfits and the checkpoint's unclaimed tensors go to *f;
- * fails only for want of memory. */
-int params_bind(struct params *p, const struct model_desc *m, struct checkpoint *c, int lo, int hi, struct faults *f,
-                struct error *e);
+ * weight's planes, shapes and storage, from the headers alone. All misfits and the checkpoint's unclaimed tensors go to *f. */
+void params_bind(struct params *p, const struct model_desc *m, struct checkpoint *c, int lo, int hi, struct faults *f);
 
 /* Prepares (packs) every bound weight for the backend, widens biases to float32, and gives source pages back. */
-int params_prepare(struct params *p, struct checkpoint *c, struct backend *b, struct error *e);
+int  params_prepare(struct params *p, struct checkpoint *c, struct backend *b, struct error *e);
+void params_release(struct params *p, struct backend *b); /* the packed forms */
 
 #endif

@@ -125,7 +125,7 @@ void quant_config_compare(struct config *c, const struct params *p, const struct
         const struct param *row = &p->v[i];
         struct form         found = stored(row);
         bool                own;
-        if (row->n_dim != 2 || !row->bytes)
+        if (!param_is_matrix(row) || !row->bytes)
             continue;
         struct form want = expected(q, row->name, &all, &own);
         quantized += found.mode != NULL;
