@@ -46,8 +46,8 @@ struct adapter_use {
 
 /* Immutable; holds references to its adapters. */
 struct adapter_set {
-    uint64_t key[2];      /* of contents and scales: equal keys compute equal bytes; cached prefixes are shared by it */
-    struct lora_set lora; /* last: its array follows */
+    uint64_t key[2]; /* of contents and scales: equal keys compute equal bytes; cached prefixes are shared by it. Not 0, 0 */
+    const struct lora_set *lora; /* owned */
 };
 
 /* Scale 0 leaves an adapter out; when nothing is left *out is NULL, the base alone. Adapters stand in order of their
