@@ -5,10 +5,15 @@
 
 static int cpu_reserve(struct backend *b, const struct run_limits *lim, struct error *e)
 {
-    struct cpu *c = (struct cpu *)b;
+    struct cpu       *c = (struct cpu *)b;
+    struct run_limits former = c->lim;
     c->lim = *lim;
     int rc = linear_reserve(c, e);
-    return rc ? rc : attn_reserve(c, e);
+    if (!rc)
+        rc = attn_reserve(c, e);
+    if (rc)
+        c->lim = former; /* its scratch is still there, or a larger one */
+    return rc;
 }
 
 static void cpu_free(struct backend *b)
@@ -18,6 +23,7 @@ static void cpu_free(struct backend *b)
         return;
     pool_free(c->pool);
     huge_deinit(&c->weights);
+    pthread_mutex_destroy(&c->weights_lock);
     free(c->linear_scratch);
     free(c->attn_scratch);
     free(c);
@@ -39,6 +45,7 @@ int cpu_backend_new(struct backend **out, const struct cpu_options *o, struct er
     c->base.free = cpu_free;
     c->base.kv_elem_size = o->kv_elem_size ? o->kv_elem_size : o->precision == PRECISION_EXACT ? 4 : 2;
     c->precision = o->precision;
+    pthread_mutex_init(&c->weights_lock, NULL);
     c->level = o->level < 0 ? cpu_level_detect() : (enum cpu_level)o->level;
     int rc = pool_new(&c->pool, o->threads ? o->threads : pool_default_size(), e);
     if (rc) {

@@ -7,6 +7,8 @@
 #ifndef MLXCEL_CPU_KERNELS_H
 #define MLXCEL_CPU_KERNELS_H
 
+#include <pthread.h>
+
 #include "base/huge.h"
 #include "cpu/cpu.h"
 
@@ -26,6 +28,7 @@ struct cpu {
     const struct row_fns    *rows;
     struct run_limits        lim;
     struct huge              weights;                       /* packed */
+    pthread_mutex_t          weights_lock;                  /* what one thread prepares, another may release */
     void                    *linear_scratch, *attn_scratch; /* made by reserve, freed with the backend */
 };
 

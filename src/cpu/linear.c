@@ -103,8 +103,6 @@ int linear_reserve(struct cpu *c, struct error *e)
 {
     size_t row, size = 0, rows = (size_t)rows_most(c), threads = (size_t)pool_size(c->pool);
     bool   fits = c->lim.n_in <= INT64_MAX / 256;
-    free(c->linear_scratch);
-    c->linear_scratch = NULL;
     if (fits) {
         row = (size_t)group_blocks(c, c->lim.n_in, 1) * sizeof(struct qblock) +
               (size_t)bf16_stride(c, c->lim.n_in) * sizeof(uint16_t);
@@ -112,8 +110,12 @@ int linear_reserve(struct cpu *c, struct error *e)
     }
     if (!fits)
         return error_set(e, ERR_LIMIT, NULL, "steps of %" PRId64 " rows are too large for this machine", c->lim.n_row);
-    c->linear_scratch = aligned_alloc(64, size);
-    return c->linear_scratch ? 0 : error_nomem(e, "the scratch of matrix products");
+    void *scratch = aligned_alloc(64, size);
+    if (!scratch)
+        return error_nomem(e, "the scratch of matrix products");
+    free(c->linear_scratch);
+    c->linear_scratch = scratch;
+    return 0;
 }
 
 /* --- jobs -----------------------------------------------------------------------------------------------------------

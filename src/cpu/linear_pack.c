@@ -92,6 +92,21 @@ static bool vector_size(const struct weight *w, size_t *size)
     return num_mul((size_t)w->n_out, (size_t)w->n_in, size) && num_mul(*size, sizeof(float), size);
 }
 
+static void *weights_alloc(struct cpu *c, size_t size)
+{
+    pthread_mutex_lock(&c->weights_lock);
+    void *p = huge_alloc(&c->weights, size);
+    pthread_mutex_unlock(&c->weights_lock);
+    return p;
+}
+
+static void weights_free(struct cpu *c, void *p)
+{
+    pthread_mutex_lock(&c->weights_lock);
+    huge_free(&c->weights, p);
+    pthread_mutex_unlock(&c->weights_lock);
+}
+
 static int prepare_vector(struct cpu *c, struct weight *w, struct error *e)
 {
     size_t size;
@@ -99,7 +114,7 @@ static int prepare_vector(struct cpu *c, struct weight *w, struct error *e)
         return error_set(e, ERR_UNSUPPORTED, w->name, "'%s' is quantized, needed a float vector", w->name);
     if (!vector_size(w, &size))
         return too_large(w, e);
-    float *v = huge_alloc(&c->weights, size);
+    float *v = weights_alloc(c, size);
     if (!v)
         return error_nomem(e, w->name);
     quant_widen(w->dtype, w->data, w->n_out * w->n_in, v);
@@ -115,10 +130,10 @@ static int prepare_matrix(struct cpu *c, struct weight *w, struct error *e)
     if (!plan(&head, w, c, &size) || !linear_tile_scratch(w->n_in, &k.tile_scratch) ||
         !num_mul(k.tile_scratch, (size_t)pool_size(c->pool), &scratch))
         return too_large(w, e);
-    k.p = huge_alloc(&c->weights, size);
+    k.p = weights_alloc(c, size);
     k.scratch = malloc(MAX(scratch, (size_t)1));
     if (!k.p || !k.scratch) {
-        huge_free(&c->weights, k.p);
+        weights_free(c, k.p);
         free(k.scratch);
         return error_nomem(e, w->name);
     }
@@ -138,7 +153,7 @@ int linear_prepare(struct backend *b, struct weight *w, unsigned uses, struct er
 
 void linear_release(struct backend *b, struct weight *w)
 {
-    huge_free(&((struct cpu *)b)->weights, w->packed);
+    weights_free((struct cpu *)b, w->packed);
     w->packed = NULL;
 }
 

@@ -84,7 +84,8 @@ struct backend {
     int         kv_elem_size; /* bytes of a cache element: 1, 2 or 4 (kv.h) */
     /* Makes w->packed for the uses given (or decides that the planes serve). May run in parallel inside. */
     int (*prepare)(struct backend *b, struct weight *w, unsigned uses, struct error *e);
-    void (*release)(struct backend *b, struct weight *w);
+    void (*release)(struct backend *b, struct weight *w); /* from any thread */
+    /* Between steps, also again with greater limits; after a failure the former ones hold. */
     int (*reserve)(struct backend *b, const struct run_limits *lim, struct error *e);
     /* Bytes that prepare would allocate for w, for memory estimates before loading. */
     size_t (*packed_size)(const struct backend *b, const struct weight *w, unsigned uses);
