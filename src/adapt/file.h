@@ -29,6 +29,8 @@ enum adapter_format { ADAPTER_FORMAT_MLX_LM, ADAPTER_FORMAT_MLX_VLM, ADAPTER_FOR
 enum adapter_kind { ADAPTER_KIND_LORA, ADAPTER_KIND_DORA, ADAPTER_KIND_FULL };
 enum adapter_layout { ADAPTER_MLX, ADAPTER_MLX_SWITCH, ADAPTER_PEFT, ADAPTER_PEFT_EMBED, ADAPTER_PEFT_STACK };
 
+#define ADAPTER_WARNINGS_MAX 8
+
 /* The pair of one module. Both of a and b are there, of a float type, with as many dimensions as the layout has. */
 struct adapter_module {
     const char               *name;    /* ours: "model.layers.0.self_attn.q_proj" */
@@ -61,7 +63,7 @@ struct adapter_file {
     size_t                 n_replace;
     struct adapter_param  *copy; /* sorted by name */
     size_t                 n_copy;
-    const char           **warning; /* finished sentences */
+    const char            *warning[ADAPTER_WARNINGS_MAX]; /* finished sentences */
     size_t                 n_warning;
     uint64_t               hash[2]; /* of the config's bytes and of every tensor's name, type, shape and bytes */
     struct checkpoint     *tensors; /* owned */

@@ -1,0 +1,101 @@
+/* The rules of mlx-lm's adapters, of mlx-vlm's newer ones, which are the same, and of its older ones.
+ *
+ *     mlx-lm          {"fine_tune_type": "lora" | "dora" | "full", "lora_parameters": {"rank": r, "scale": s, ...}}
+ *                     X.lora_a, X.lora_b, with DoRA X.m; "full": parameters by their own names. The product's factor is
+ *                     s as it stands; in an older form without scale, alpha / r.
+ *     mlx-vlm, older  {"rank": r, "alpha": x}; X.A, X.B; the factor is x / r, and 0.1 / r without alpha
+ *
+ * Which layers were trained (num_layers, in older files lora_layers, and keys) is told by the tensors.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "adapt/file_int.h"
+#include "base/num.h"
+
+#define SCALE_LIMIT HUGE_VAL /* what is not finite is judged with the module */
+
+/* --- mlx-lm ------------------------------------------------------------------------------------------------------- */
+
+static void read_kind(struct adapter_reader *r)
+{
+    static const char *const names[] = {"lora", "dora", "full"};
+    const char              *type = config_str_or(r->config, "fine_tune_type", "lora");
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (strcmp(type, names[i]) == 0) {
+            r->f->kind = (enum adapter_kind)i;
+            return;
+        }
+    config_fault(r->config, ERR_UNSUPPORTED, "fine_tune_type", "is \"%s\", \"lora\", \"dora\" or \"full\" is needed",
+                 type);
+}
+
+static void read_mlx(struct adapter_reader *r)
+{
+    r->f->base = config_str_or(r->config, "model", NULL);
+    read_kind(r);
+    if (r->f->kind == ADAPTER_KIND_FULL)
+        return;
+    struct config *p = config_object(r->config, "lora_parameters");
+    if (!p) {
+        if (!config_has(r->config, "lora_parameters"))
+            config_fault(r->config, ERR_FORMAT, "lora_parameters",
+                         "is missing, an object with rank and scale is needed");
+        return;
+    }
+    r->f->rank = config_int(p, "rank", 1, ADAPTER_RANK_MAX);
+    const char *alpha = config_has(p, "lora_alpha") ? "lora_alpha" : "alpha";
+    if (config_has(p, "scale") || !config_has(p, alpha))
+        r->scale = config_num(p, "scale", -SCALE_LIMIT, SCALE_LIMIT);
+    else
+        r->scale = config_num(p, alpha, -SCALE_LIMIT, SCALE_LIMIT) / (double)r->f->rank;
+}
+
+static void name_mlx(struct adapter_reader *r, struct adapter_piece *p)
+{
+    struct str module = str_of(p->tensor->name);
+    if (r->f->kind == ADAPTER_KIND_FULL) {
+        p->part = PART_REPLACE;
+        p->name = p->spelled = p->tensor->name;
+        return;
+    }
+    p->layout = ADAPTER_MLX;
+    p->part = adapter_cut(&module, ".lora_a")   ? PART_A
+              : adapter_cut(&module, ".lora_b") ? PART_B
+              : adapter_cut(&module, ".m")      ? PART_MAGNITUDE
+                                                : PART_NONE;
+    if (!p->part || !module.n)
+        adapter_unknown(r, p);
+    else
+        p->name = p->spelled = adapter_text(r, module);
+}
+
+static double common_scale(struct adapter_reader *r, const struct adapter_module *m, int64_t *rank)
+{
+    (void)m;
+    *rank = r->f->rank;
+    return r->scale;
+}
+
+const struct adapter_rules adapter_rules_mlx = {"lora_a", "lora_b", read_mlx, name_mlx, common_scale};
+
+/* --- mlx-vlm ------------------------------------------------------------------------------------------------------ */
+
+static void read_vlm(struct adapter_reader *r)
+{
+    r->f->rank = config_int(r->config, "rank", 1, ADAPTER_RANK_MAX);
+    r->scale = config_num_or(r->config, "alpha", -SCALE_LIMIT, SCALE_LIMIT, 0.1) / (double)r->f->rank;
+}
+
+static void name_vlm(struct adapter_reader *r, struct adapter_piece *p)
+{
+    struct str module = str_of(p->tensor->name);
+    p->layout = ADAPTER_MLX;
+    p->part = adapter_cut(&module, ".A") ? PART_A : adapter_cut(&module, ".B") ? PART_B : PART_NONE;
+    if (!p->part || !module.n)
+        adapter_unknown(r, p);
+    else
+        p->name = p->spelled = adapter_text(r, module);
+}
+
+const struct adapter_rules adapter_rules_vlm = {"A", "B", read_vlm, name_vlm, common_scale};
