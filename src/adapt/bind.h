@@ -16,6 +16,7 @@
 
 #include "adapt/file.h"
 #include "model/model.h"
+#include "model/target.h"
 
 /* A view of a matrix inside an adapter's tensor, at any address; strides in elements. */
 struct adapter_matrix {
@@ -27,32 +28,34 @@ struct adapter_matrix {
 float adapter_matrix_at(const struct adapter_matrix *m, int64_t i, int64_t j);
 void  adapter_matrix_row(const struct adapter_matrix *m, int64_t i, float *out); /* [n_col] */
 
+/* delta weight[row + o][col + i] = scale * sum over j of b[o][j] a[j][i]. */
 struct adapter_pair {
     const struct adapter_module *module;
-    const struct param          *param;
-    int64_t                      expert; /* param->weight[expert]; 0 without a stack */
-    struct weight               *weight; /* that one */
-    int64_t                      row;    /* of the weight's outputs, the first that changes */
-    struct adapter_matrix        a, b;   /* a.n_row = b.n_col = rank, a.n_col = weight->n_in */
-    unsigned                     uses;   /* WEIGHT_LINEAR, WEIGHT_EMBED */
+    const struct param          *param;  /* the weight's row of the table */
+    struct weight               *weight; /* one of param's: with a stack, the expert's */
+    int64_t                      row, col;
+    struct adapter_matrix        a, b; /* [rank, n_in - col at most], [n_out - row at most, rank] */
+    unsigned                     uses; /* WEIGHT_LINEAR, WEIGHT_EMBED: where it acts */
     double                       scale;
-    /* [b.n_row] of module->magnitude and module->extra, their first element; NULL data without */
-    struct adapter_matrix magnitude, extra; /* [n_row, 1] */
+    struct adapter_matrix        magnitude, extra; /* [b.n_row, 1], the module's; data NULL without */
 };
 
+/* A parameter that the adapter puts in the place of the model's. */
 struct adapter_replaced {
-    const struct param       *param;  /* ROLE_BIAS: the bias of param->weight; else the weight itself */
-    struct weight            *weight; /* the one that changes */
-    const struct tensor_view *tensor; /* of the shape that param has */
+    const struct param *param;
+    struct weight      *weight; /* param's, or one of its stack */
+    const char         *name;   /* of the tensor, as in the file */
+    const void         *data;   /* as many elements as the weight has, or with `bias` as its bias has */
+    enum dtype          dtype;
+    bool                bias; /* the weight's bias, not the weight */
 };
 
 struct adapter_binding {
-    struct adapter_pair     *pair; /* in the table's order, then by expert and row */
+    struct adapter_pair     *pair; /* by weight->index, then row, then the module's name */
     size_t                   n_pair;
-    struct adapter_replaced *replaced;
+    struct adapter_replaced *replaced; /* by weight->index */
     size_t                   n_replaced;
     size_t                   n_aside; /* modules and parameters of layers that the model did not load */
-    struct arena             arena;
 };
 
 /* Checks and binds all of f; what does not fit goes to *faults, with 0 returned, and is left out of *b. f (and m) must

@@ -25,7 +25,8 @@ struct adapter_pattern;
 struct adapter_patterns {
     struct adapter_pattern *v;
     size_t                  n;
-    int64_t                 spent; /* of the time that all matching may take */
+    int64_t                 spent;   /* of the time that all matching may take */
+    bool                    stopped; /* it was not enough: then nothing matches */
 };
 /* Reads the object `key` of the config, whose values are numbers from lo to hi. */
 void adapter_patterns_read(struct adapter_reader *r, struct adapter_patterns *p, const char *key, double lo, double hi);
@@ -36,7 +37,8 @@ void   adapter_patterns_deinit(struct adapter_patterns *p); /* fine on a zeroed 
 /* What PEFT's config tells beside what all formats have. */
 struct adapter_peft {
     double                  alpha;
-    bool                    rslora, bias; /* alpha / sqrt(r); biases are trained */
+    bool                    rslora, bias, extra; /* alpha / sqrt(r); biases are trained; lora_bias */
+    bool                    stopped;             /* a pattern's fault is said */
     struct adapter_patterns rank_pattern, alpha_pattern;
 };
 

@@ -89,6 +89,7 @@ static void read_peft(struct adapter_reader *r)
     r->peft.bias = strcmp(bias, "none") != 0;
     r->peft.alpha = config_num_or(c, "lora_alpha", -HUGE_VAL, HUGE_VAL, 8);
     r->peft.rslora = config_bool_or(c, "use_rslora", false);
+    r->peft.extra = config_bool_or(c, "lora_bias", false);
     adapter_patterns_read(r, &r->peft.rank_pattern, "rank_pattern", 1, ADAPTER_RANK_MAX);
     adapter_patterns_read(r, &r->peft.alpha_pattern, "alpha_pattern", -HUGE_VAL, HUGE_VAL);
     warn_of_init(r);
@@ -98,6 +99,11 @@ static double peft_scale(struct adapter_reader *r, const struct adapter_module *
 {
     double n = rint(adapter_patterns_find(&r->peft.rank_pattern, m->name, (double)r->f->rank));
     double alpha = adapter_patterns_find(&r->peft.alpha_pattern, m->name, r->peft.alpha);
+    if ((r->peft.rank_pattern.stopped || r->peft.alpha_pattern.stopped) && !r->peft.stopped) {
+        r->peft.stopped = true;
+        config_fault(r->config, ERR_LIMIT, r->peft.rank_pattern.stopped ? "rank_pattern" : "alpha_pattern",
+                     "holds so many expressions that matching them takes too long");
+    }
     *rank = (int64_t)n;
     return alpha / (r->peft.rslora ? sqrt(n) : n);
 }
@@ -219,7 +225,9 @@ static void name_peft(struct adapter_reader *r, struct adapter_piece *p)
         p->part = PART_B;
         p->layout = ADAPTER_PEFT_EMBED;
     }
-    if (p->part)
+    if (p->part == PART_EXTRA && r->config && !r->peft.extra)
+        adapter_refuse(r, p, ERR_MISFIT, "is a bias of lora_B, but " ADAPTER_CONFIG " has no lora_bias");
+    else if (p->part)
         name_module(r, p, module);
     else if (strstr(p->tensor->name, "trainable_tokens"))
         adapter_refuse(r, p, ERR_UNSUPPORTED, "holds trainable tokens, which are not supported");

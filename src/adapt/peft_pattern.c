@@ -100,13 +100,12 @@ void adapter_patterns_read(struct adapter_reader *r, struct adapter_patterns *p,
 
 double adapter_patterns_find(struct adapter_patterns *p, const char *name, double dflt)
 {
-    for (size_t i = 0; i < p->n && p->spent < BUDGET; i++) {
+    for (size_t i = 0; i < p->n && !p->stopped; i++) {
         p->spent += p->v[i].code ? REGEX_COST : 1;
+        p->stopped = p->spent > BUDGET;
         if (p->v[i].code ? regex_match(p->v[i].code, name) : plain_match(p->v[i].key, name))
             return p->v[i].value;
     }
-    if (p->spent >= BUDGET)
-        p->spent = INT64_MAX;
     return dflt;
 }
 

@@ -1,0 +1,35 @@
+/* What the files of adapt/bind.h share. */
+#ifndef MLXCEL_ADAPT_BIND_INT_H
+#define MLXCEL_ADAPT_BIND_INT_H
+
+#include "adapt/bind.h"
+
+struct adapter_binder {
+    struct adapter_binding    *b;
+    const struct adapter_file *f;
+    const struct model        *m;
+    struct faults             *faults;
+    size_t                     pair_cap, replaced_cap; /* of b's arrays */
+    bool                       nomem;
+};
+
+/* What a module's name (ours, or one that a wrapper of the model has put a prefix to) means to the model. */
+bool adapter_resolve(const struct model *m, const char *name, struct param_target *t);
+
+/* The fault of a name that means nothing to the model; what tells the shape it was found with. */
+void adapter_unclaimed(struct adapter_binder *b, const struct tensor_view *t, const char *name);
+
+/* A tensor's name for a message that has named the module: without it, when it begins with it. */
+const char *adapter_short_name(const struct tensor_view *t, const char *module);
+
+/* Binds replaced parameters and judges copies (bind_param.c). */
+void adapter_bind_replaced(struct adapter_binder *b, const struct adapter_param *p);
+void adapter_bind_copy(struct adapter_binder *b, const struct adapter_param *p);
+
+/* Whether the segment's parameter is bound: layers that the model did not load are not. */
+static inline bool adapter_is_loaded(const struct param_segment *s)
+{
+    return s->param->bytes != 0;
+}
+
+#endif

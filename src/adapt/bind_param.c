@@ -1,0 +1,225 @@
+/* Whole parameters of an adapter: those that it puts in the place of the model's, and copies of the base's own that PEFT
+ * leaves in its files. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "adapt/bind_int.h"
+#include "base/num.h"
+#include "base/vec.h"
+
+/* Relative error, in squares, that the base's quantization may have made of a copy. */
+#define COPY_ERROR 0.25
+
+/* The module of "X.weight" or "X.bias"; false when it has another ending. */
+static bool split(const char *name, char *module, size_t size, bool *bias)
+{
+    const char *dot = strrchr(name, '.');
+    size_t      n = dot ? (size_t)(dot - name) : size;
+    if (n >= size)
+        return false;
+    memcpy(module, name, n);
+    module[n] = '\0';
+    *bias = strcmp(dot, ".bias") == 0;
+    return *bias || strcmp(dot, ".weight") == 0;
+}
+
+/* A bias has a row of its own in the table. */
+static const struct param *bias_row(const struct model *m, const struct param_target *t)
+{
+    char name[512];
+    if (t->n != 1 || t->segment->n_row != t->segment->weight->n_out)
+        return NULL;
+    snprintf(name, sizeof name, "%s.bias", t->segment->param->name);
+    const struct param *row = params_find(&m->params, name);
+    return row && row->role == ROLE_BIAS ? row : NULL;
+}
+
+static void refuse(struct adapter_binder *b, const struct tensor_view *t, int code, const char *what)
+{
+    faults_add(b->faults, code, t->name, "%s: %s %s", t->file, t->name, what);
+}
+
+/* Whether the tensor has the shape of what the name means: rows of one matrix or several, a vector, a stack. */
+static bool has_shape(struct adapter_binder *b, const struct tensor_view *t, const struct param_target *target,
+                      const struct param *row)
+{
+    const struct param *p = row ? row : target->segment->param;
+    int64_t             need[3] = {target->n_slice, target->n_out, target->n_in};
+    char                found[TENSOR_SHAPE_TEXT], needed[TENSOR_SHAPE_TEXT];
+    int                 skip = target->n_slice > 1 ? 0 : 1, n_dim = 3 - skip;
+    if (row || p->n_dim == 1) { /* as declared */
+        memcpy(need, p->shape, sizeof need);
+        skip = 0;
+        n_dim = p->n_dim;
+    }
+    bool fits = t->n_dim == n_dim;
+    for (int i = 0; fits && i < n_dim; i++)
+        fits = t->shape[i] == need[skip + i];
+    if (!fits)
+        faults_add(b->faults, ERR_MISFIT, t->name, "%s: %s is %s, but %s%s is %s", t->file, t->name,
+                   tensor_view_shape_text(t, found), p->name, row ? "" : ".weight",
+                   tensor_shape_text(need + skip, n_dim, needed));
+    return fits;
+}
+
+static void add(struct adapter_binder *b, const struct param *p, struct weight *w, const struct tensor_view *t,
+                int64_t at, bool bias)
+{
+    struct adapter_binding  *out = b->b;
+    struct adapter_replaced *v = vec_room(out->replaced, out->n_replaced, &b->replaced_cap, sizeof *v);
+    if (!v) {
+        b->nomem = true;
+        return;
+    }
+    out->replaced = v;
+    v[out->n_replaced++] = (struct adapter_replaced){
+        p, w, t->name, (const char *)t->data + (size_t)at * dtype_size(t->dtype), t->dtype, bias};
+}
+
+/* --- what can be replaced ----------------------------------------------------------------------------------------- */
+
+static bool same_values(const struct tensor_view *a, const struct tensor_view *b)
+{
+    return a->dtype == b->dtype && a->size == b->size && memcmp(a->data, b->data, a->size) == 0;
+}
+
+/* Whether the tensor holds the model's values: exactly, or as far as its quantization left them. */
+static bool is_copy(struct adapter_binder *b, const struct tensor_view *t, const struct weight *w)
+{
+    float *v = malloc(2 * (size_t)w->n_in * sizeof *v), *own = v ? v + w->n_in : NULL;
+    b->nomem |= !v;
+    double error = 0, sum = 0, allowed = w->quant.mode ? COPY_ERROR : 0;
+    for (int64_t i = 0; v && i < w->n_out; i++) {
+        weight_row(w, i, v);
+        quant_widen(t->dtype, (const char *)t->data + (size_t)(i * w->n_in) * dtype_size(t->dtype), w->n_in, own);
+        for (int64_t k = 0; k < w->n_in; k++) {
+            double d = (double)v[k] - (double)own[k];
+            error += d * d;
+            sum += (double)own[k] * (double)own[k];
+        }
+    }
+    free(v);
+    return !v || error <= allowed * sum;
+}
+
+/* A head that is tied cannot be replaced alone. A copy of what the embedding is, or becomes, changes nothing. */
+static bool bind_tied(struct adapter_binder *b, const struct adapter_param *p, const struct param_segment *s)
+{
+    for (size_t i = 0; i < b->f->n_replace; i++) {
+        const struct adapter_param *other = &b->f->replace[i];
+        struct param_target         t;
+        char                        module[512];
+        bool                        bias;
+        if (split(other->name, module, sizeof module, &bias) && !bias && adapter_resolve(b->m, module, &t) &&
+            t.uses & WEIGHT_EMBED && t.segment->weight == s->weight) {
+            if (same_values(other->tensor, p->tensor))
+                return true;
+            refuse(b, p->tensor, ERR_UNSUPPORTED,
+                   "differs from the embedding that the adapter brings along, but the model's head is tied to it");
+            return true;
+        }
+    }
+    if (!adapter_is_loaded(s) || !s->weight->data || is_copy(b, p->tensor, s->weight))
+        return true;
+    refuse(b, p->tensor, ERR_UNSUPPORTED, "replaces the head alone, which this model ties to its embedding");
+    return true;
+}
+
+static bool refuse_storage(struct adapter_binder *b, const struct tensor_view *t, const struct param_segment *s)
+{
+    char text[QUANT_TEXT];
+    if (s->transposed || s->n_row != s->weight->n_out || s->step != 1) {
+        refuse(b, t, ERR_UNSUPPORTED,
+               "replaces a part of a parameter that the model stores as one, which is not supported");
+        return true;
+    }
+    if (s->param->quant.mode) {
+        faults_add(
+            b->faults, ERR_UNSUPPORTED, t->name,
+            "%s: %s replaces %s.weight, which is quantized (%s) in this model; use the adapter over the model before "
+            "it was quantized, or over a dense copy (mlxcel dequantize)",
+            t->file, t->name, s->param->name, quant_text(&s->param->quant, text));
+        return true;
+    }
+    if (b->f->fan_in_fan_out && s->param->role == ROLE_LINEAR && s->weight->n_in == s->weight->n_out) {
+        refuse(b, t, ERR_UNSUPPORTED,
+               "is square, and with fan_in_fan_out nothing tells which of its dimensions is the input");
+        return true;
+    }
+    return false;
+}
+
+static void bind_weight(struct adapter_binder *b, const struct adapter_param *p, const struct param_target *t)
+{
+    bool aside = true;
+    for (int k = 0; k < t->n; k++)
+        if (adapter_is_loaded(&t->segment[k]) && refuse_storage(b, p->tensor, &t->segment[k]))
+            return;
+    if (!has_shape(b, p->tensor, t, NULL))
+        return;
+    if (t->segment->param->role == ROLE_EMBED && !(t->uses & WEIGHT_EMBED) && bind_tied(b, p, t->segment))
+        return;
+    for (int k = 0; k < t->n; k++) {
+        const struct param_segment *s = &t->segment[k];
+        for (int i = 0; i < t->n_slice && adapter_is_loaded(s); i++) {
+            add(b, s->param, param_target_weight(t, s, i), p->tensor, (i * t->n_out + s->from) * t->n_in, false);
+            aside = false;
+        }
+    }
+    b->b->n_aside += aside;
+}
+
+void adapter_bind_replaced(struct adapter_binder *b, const struct adapter_param *p)
+{
+    struct param_target t;
+    char                module[512];
+    bool                bias;
+    if (!split(p->name, module, sizeof module, &bias)) {
+        refuse(b, p->tensor, ERR_MISFIT, "is no weight and no bias; nothing else of a model can be replaced");
+        return;
+    }
+    if (!adapter_resolve(b->m, module, &t)) {
+        adapter_unclaimed(b, p->tensor, module);
+        return;
+    }
+    if (!bias) {
+        bind_weight(b, p, &t);
+        return;
+    }
+    const struct param *row = bias_row(b->m, &t);
+    if (!row) {
+        refuse(b, p->tensor, ERR_MISFIT, "is a bias, but the model's layer has none");
+        return;
+    }
+    if (!has_shape(b, p->tensor, &t, row))
+        return;
+    if (!row->bytes)
+        b->b->n_aside++;
+    for (int i = 0; i < t.n_slice && row->bytes; i++)
+        add(b, row, param_target_weight(&t, t.segment, i), p->tensor, i * t.n_out, true);
+}
+
+/* --- copies ------------------------------------------------------------------------------------------------------- */
+
+void adapter_bind_copy(struct adapter_binder *b, const struct adapter_param *p)
+{
+    struct param_target t;
+    char                module[512];
+    bool                bias;
+    if (!split(p->name, module, sizeof module, &bias) || !adapter_resolve(b->m, module, &t)) {
+        adapter_unclaimed(b, p->tensor, p->name);
+        return;
+    }
+    const struct param_segment *s = t.segment;
+    if (bias || t.n != 1 || t.n_slice != 1 || s->transposed || s->n_row != s->weight->n_out) {
+        refuse(b, p->tensor, ERR_UNSUPPORTED,
+               "is a copy of a parameter of the base that cannot be compared with the model's");
+        return;
+    }
+    if (!has_shape(b, p->tensor, &t, NULL) || !adapter_is_loaded(s) || !s->weight->data)
+        return;
+    if (!is_copy(b, p->tensor, s->weight))
+        refuse(b, p->tensor, ERR_MISFIT,
+               "is a copy of the base's weight, but this model's differs: the adapter was trained over another base");
+}
