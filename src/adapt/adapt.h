@@ -46,7 +46,8 @@ struct adapter_use {
 
 /* Immutable; holds references to its adapters. */
 struct adapter_set {
-    uint64_t key[2]; /* of contents and scales: equal keys compute equal bytes; cached prefixes are shared by it. Not 0, 0 */
+    uint64_t
+        key[2]; /* of contents and scales: equal keys compute equal bytes; cached prefixes are shared by it. Not 0, 0 */
     const struct lora_set *lora; /* owned */
 };
 
