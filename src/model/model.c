@@ -146,6 +146,12 @@ static int open_model(struct model *m, const char *dir, model_describe *describe
     return err;
 }
 
+static int prepare(struct model *m, struct backend *backend, const struct param_change *change, struct error *e)
+{
+    int err = change ? change->begin(change->ctx, m, e) : 0;
+    return err || !backend ? err : params_prepare(&m->params, m->checkpoint, backend, change, e);
+}
+
 int model_load(struct model **out, const char *dir, model_describe *describe, struct backend *backend,
                const struct model_options *o, struct error *e)
 {
@@ -158,7 +164,7 @@ int model_load(struct model **out, const char *dir, model_describe *describe, st
     int err = open_model(m, dir, describe, o, e);
     if (!err) {
         quant_config_compare(m->config, &m->params, o->log);
-        err = backend ? params_prepare(&m->params, m->checkpoint, backend, e) : 0;
+        err = prepare(m, backend, o->change, e);
     }
     if (err) {
         model_free(m);
@@ -174,6 +180,7 @@ void model_free(struct model *m)
         return;
     if (m->backend)
         params_release(&m->params, m->backend);
+    params_free_changed(&m->params);
     checkpoint_close(m->checkpoint);
     config_free(m->config);
     arena_deinit(&m->arena);

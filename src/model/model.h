@@ -43,6 +43,7 @@ struct model_options {
     int               page_tokens;
     bool              headers_only; /* weights are not mapped: there is no backend, and nobody reads their data */
     const struct log *log;
+    const struct param_change *change; /* of the weights, made while they are prepared; NULL: none */
 };
 
 /* Fills a description from config.json, its arrays in *a: arch_describe. */

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "formats/checkpoint.h"
 #include "formats/config.h"
+#include "model/change.h"
 #include "model/desc.h"
 #include "tensor/ops.h"
 
@@ -29,6 +30,7 @@ struct param {
     struct quant   quant;  /* as bound; mode QUANT_NONE: dense */
     enum dtype     dtype;  /* of the stored plane */
     size_t         bytes;  /* of all its planes; 0: not bound */
+    bool           fused;  /* in use with other values than the checkpoint's */
 };
 
 struct params {
@@ -40,6 +42,8 @@ struct params {
     /* What params_finish makes: */
     const struct param **by_name;      /* [n] */
     struct target_names *target_names; /* target.h */
+
+    struct changed_plane *changed; /* change.h: planes in use instead of the checkpoint's */
 };
 
 /* Declares one parameter. name is formatted with the layer, like "model.layers.%d.mlp.down_proj"; -1 and n_layer names hold
@@ -74,8 +78,10 @@ static inline int64_t param_elements(const struct param *p)
  * weight's planes, shapes and storage, from the headers alone. All misfits and the checkpoint's unclaimed tensors go to *f. */
 void params_bind(struct params *p, const struct model_desc *m, struct checkpoint *c, int lo, int hi, struct faults *f);
 
-/* Prepares (packs) every bound weight for the backend, widens biases to float32, and gives source pages back. */
-int  params_prepare(struct params *p, struct checkpoint *c, struct backend *b, struct error *e);
+/* Prepares (packs) every bound weight for the backend, widens biases to float32, and gives source pages back. With a change
+ * (begun; else NULL), the values that it makes; its planes stay in memory only where the packed form does not do. */
+int  params_prepare(struct params *p, struct checkpoint *c, struct backend *b, const struct param_change *change,
+                    struct error *e);
 void params_release(struct params *p, struct backend *b); /* the packed forms */
 
 #endif
