@@ -246,13 +246,12 @@ static void replace(struct portion *o, const struct fuse_term *t)
         o->values[i] = round_to(o->dtype, o->values[i]);
 }
 
-/* Rows of a bias: elements first .. first + n of all of them, counted through. */
+/* A bias is one row. */
 static void add_extra(struct portion *o, const struct fuse_term *t)
 {
-    int64_t begin = o->first * o->width, lo = MAX(t->first, begin), hi = MIN(t->first + t->n, begin + o->n * o->width);
-    for (int64_t i = lo; i < hi; i++) {
-        float extra = t->scale * adapter_matrix_at(&t->pair->extra, i - t->first, 0);
-        add_row(o->dtype, &o->values[i - begin], &extra, 1);
+    for (int64_t i = 0; i < t->n; i++) {
+        float extra = t->scale * adapter_matrix_at(&t->pair->extra, i, 0);
+        add_row(o->dtype, &o->values[t->first + i], &extra, 1);
     }
 }
 
@@ -271,8 +270,9 @@ int fuse_rows(const void *ctx, const struct param *p, int64_t first, int64_t n, 
 {
     const struct fuse      *f = ctx;
     const struct fuse_term *t = f->open, *end = f->open + f->n_open;
-    struct portion o = {.first = first, .n = n, .width = p->shape[p->n_dim - 1], .dtype = dtype, .values = values};
-    int            err = portion_init(&o, f, e);
+    struct portion          o = {.first = first, .n = n, .dtype = dtype, .values = values};
+    o.width = p->role == ROLE_BIAS ? param_elements(p) : p->shape[p->n_dim - 1];
+    int err = portion_init(&o, f, e);
     if (err)
         return err;
     for (; t < end && t->kind == FUSE_REPLACE; t++)

@@ -23,8 +23,7 @@ const char *file_base(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Opens a regular file for reading and gives its size. */
-static int open_regular(const char *path, int *fd, size_t *size, struct error *e)
+int file_open(const char *path, int *fd, size_t *size, struct error *e)
 {
     struct stat st;
     int         status;
@@ -60,7 +59,7 @@ int file_map_open(struct file_map *m, const char *path, struct error *e)
 
 int file_map_open_head(struct file_map *m, const char *path, size_t max, size_t *size, struct error *e)
 {
-    int fd, status = open_regular(path, &fd, size, e);
+    int fd, status = file_open(path, &fd, size, e);
     *m = (struct file_map){.p = ""};
     if (status)
         return status;
@@ -90,7 +89,7 @@ void file_map_close(struct file_map *m)
 int file_read(struct buf *b, const char *path, struct error *e)
 {
     size_t size, start = b->n;
-    int    fd, status = open_regular(path, &fd, &size, e);
+    int    fd, status = file_open(path, &fd, &size, e);
     if (status)
         return status;
     while (!status) {
@@ -194,6 +193,32 @@ int file_out_put(const struct file_out *o, size_t at, const void *p, size_t n, s
         n -= (size_t)k;
     }
     return 0;
+}
+
+/* For filesystems between which the system does not copy by itself. */
+static ssize_t copy_through(int to, int from, size_t max)
+{
+    char    chunk[1 << 16];
+    ssize_t k = read(from, chunk, MIN(max, sizeof chunk)), done = 0;
+    while (done < k) {
+        ssize_t n = write(to, chunk + done, (size_t)(k - done));
+        if (n < 0 && errno != EINTR)
+            return -1;
+        done += MAX(n, 0);
+    }
+    return k;
+}
+
+int file_out_copy(struct file_out *o, int from, size_t max, size_t *n, struct error *e)
+{
+    ssize_t k;
+    do {
+        k = copy_file_range(from, NULL, o->fd, NULL, MIN(max, WRITE_MAX), 0);
+        if (k < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP || errno == EPERM))
+            k = copy_through(o->fd, from, max);
+    } while (k < 0 && errno == EINTR);
+    *n = (size_t)MAX(k, 0);
+    return k < 0 ? error_errno(e, errno, "write", o->path) : 0;
 }
 
 int file_rename_new(const char *from, const char *to)

@@ -26,6 +26,9 @@ int file_map_open(struct file_map *m, const char *path, struct error *e); /* ERR
 int  file_map_open_head(struct file_map *m, const char *path, size_t max, size_t *size, struct error *e);
 void file_map_close(struct file_map *m); /* fine on a zeroed one */
 
+/* Opens a regular file for reading and gives its size. */
+int file_open(const char *path, int *fd, size_t *size, struct error *e);
+
 /* Appends a whole file to b, whose maximum is the limit (ERR_LIMIT beyond it). */
 int file_read(struct buf *b, const char *path, struct error *e);
 
@@ -42,7 +45,9 @@ int file_out_check(const char *path, bool force,
                    struct error *e); /* whether begin would refuse path, to say so early */
 int file_out_write(struct file_out *o, const void *p, size_t n, struct error *e);
 /* The same at a place in the file; several threads may write different places at once. */
-int  file_out_put(const struct file_out *o, size_t at, const void *p, size_t n, struct error *e);
+int file_out_put(const struct file_out *o, size_t at, const void *p, size_t n, struct error *e);
+/* Appends the next at most `max` bytes of the open file `from`, inside the system where it can; *n: how many, 0 at its end. */
+int  file_out_copy(struct file_out *o, int from, size_t max, size_t *n, struct error *e);
 int  file_out_finish(struct file_out *o, struct error *e); /* idle afterwards, also when it failed */
 void file_out_abort(struct file_out *o);                   /* removes the temporary; fine on a zeroed or finished one */
 

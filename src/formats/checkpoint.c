@@ -16,6 +16,7 @@
 #define HEAD_FIRST ((size_t)1 << 16) /* bytes that are mapped to learn how many the header has */
 
 struct shard {
+    const char        *name; /* in its directory; NULL for a file of its own */
     struct file_map    map;
     struct safetensors st;
 };
@@ -40,11 +41,12 @@ static int map_header(struct file_map *m, const char *path, size_t *size, struct
     return file_map_open_head(m, path, MAX(head, HEAD_FIRST), size, e);
 }
 
-static int open_shard(struct checkpoint *c, const char *path, struct error *e)
+static int open_shard(struct checkpoint *c, const char *path, const char *name, struct error *e)
 {
     struct shard *s = &c->shards[c->n_shards];
     size_t        size;
-    int           status =
+    s->name = name;
+    int status =
         c->headers ? map_header(&s->map, path, &size, e) : file_map_open_head(&s->map, path, SIZE_MAX, &size, e);
     if (!status)
         status = safetensors_parse_head(&s->st, s->map.p, s->map.n, size, file_base(path), e);
@@ -98,7 +100,7 @@ static int open_files(struct checkpoint *c, const char *dir, const char *const *
         struct error fault = {0};
         if (dir && asprintf(&path, "%s/%s", dir, names[i]) < 0)
             return error_nomem(e, "a path");
-        int status = open_shard(c, dir ? path : names[i], &fault);
+        int status = open_shard(c, dir ? path : names[i], dir ? names[i] : NULL, &fault);
         free(path);
         if (status == ERR_NOMEM)
             return error_set(e, status, NULL, "%s", fault.msg);
@@ -196,6 +198,26 @@ const char *checkpoint_metadata(const struct checkpoint *c, const char *key)
                 return s->metadata[k].value;
     }
     return NULL;
+}
+
+const char *const *checkpoint_files(const struct checkpoint *c, size_t *n)
+{
+    *n = c->files.n;
+    return c->files.names;
+}
+
+size_t checkpoint_offset(const struct checkpoint *c, const void *data, const char **file)
+{
+    for (size_t i = 0; i < c->n_shards; i++) {
+        const struct shard *s = &c->shards[i];
+        uintptr_t           at = (uintptr_t)data - (uintptr_t)s->map.p;
+        if (at < s->map.n) {
+            *file = s->name;
+            return at;
+        }
+    }
+    *file = NULL;
+    return SIZE_MAX;
 }
 
 /* madvise over the whole pages inside t's data. */

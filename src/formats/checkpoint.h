@@ -39,6 +39,11 @@ const struct tensor_view *checkpoint_find(const struct checkpoint *c, const char
 /* A text of __metadata__, from the first file that has the key; NULL if none has. */
 const char *checkpoint_metadata(const struct checkpoint *c, const char *key);
 
+/* The files that are read, sorted, and where in one of them `data`, a place in a view's data, stands: *file is its name;
+ * SIZE_MAX with NULL when it is in none. */
+const char *const *checkpoint_files(const struct checkpoint *c, size_t *n);
+size_t             checkpoint_offset(const struct checkpoint *c, const void *data, const char **file);
+
 /* t's bytes will be needed soon: begins to read them from the file. */
 void checkpoint_prefetch(const struct tensor_view *t);
 /* They are not needed for now: lets the system take back the whole pages among them. t->data stays readable. */

@@ -2,7 +2,7 @@
  * it is; whoever loads or rewrites a model hands it in (adapt/fuse.h makes one).
  *
  * Rows are those of a parameter as it is stored: of a matrix its outputs; of a stack the outputs of its first matrix, then
- * of the next; a vector and a bias are one row, the biases of a stack one for each matrix.
+ * of the next; a vector is one row, and so are a bias and the biases of a stack.
  */
 #ifndef MLXCEL_MODEL_CHANGE_H
 #define MLXCEL_MODEL_CHANGE_H

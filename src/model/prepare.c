@@ -23,7 +23,7 @@ static int prepare_bias(const struct prepare *k, const struct param *row, struct
     quant_widen(t->dtype, t->data, n, v);
     for (int64_t i = 0; i < n_stack; i++)
         row->weight[i].bias = v + i * (n / n_stack);
-    return row->fused ? k->change->rows(k->change->ctx, row, 0, n_stack, t->dtype, v, e) : 0;
+    return row->fused ? k->change->rows(k->change->ctx, row, 0, 1, t->dtype, v, e) : 0;
 }
 
 #define READ_AHEAD ((size_t)128 << 20) /* bytes of planes that the system reads while others are packed */
