@@ -10,6 +10,8 @@ static int cpu_reserve(struct backend *b, const struct run_limits *lim, struct e
     c->lim = *lim;
     int rc = linear_reserve(c, e);
     if (!rc)
+        rc = lora_reserve(c, e);
+    if (!rc)
         rc = attn_reserve(c, e);
     if (rc)
         c->lim = former; /* its scratch is still there, or a larger one */
@@ -25,6 +27,7 @@ static void cpu_free(struct backend *b)
     huge_deinit(&c->weights);
     pthread_mutex_destroy(&c->weights_lock);
     free(c->linear_scratch);
+    free(c->lora_scratch);
     free(c->attn_scratch);
     free(c);
 }
@@ -56,6 +59,7 @@ int cpu_backend_new(struct backend **out, const struct cpu_options *o, struct er
     c->bf16 = bf16_fns_for(c->level, c->precision);
     c->attn = attn_fns_for(c->level);
     c->rows = row_fns_for(c->level);
+    c->lora = lora_fns_for(c->level);
     linear_install(c);
     attn_install(c);
     rows_install(c);

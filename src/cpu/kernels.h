@@ -16,6 +16,7 @@ struct linear_fns; /* linear.h */
 struct bf16_fns;   /* linear.h: products of bfloat16 pairs */
 struct attn_fns;   /* attn.h */
 struct row_fns;    /* rows.h: norm, silu_mul, add, rope, conversions */
+struct lora_fns;   /* lora.h: products with adapters */
 
 struct cpu {
     struct backend           base;
@@ -26,10 +27,11 @@ struct cpu {
     const struct bf16_fns   *bf16; /* NULL where the level has none or the precision wants float32 */
     const struct attn_fns   *attn;
     const struct row_fns    *rows;
+    const struct lora_fns   *lora;
     struct run_limits        lim;
-    struct huge              weights;                       /* packed */
-    pthread_mutex_t          weights_lock;                  /* what one thread prepares, another may release */
-    void                    *linear_scratch, *attn_scratch; /* made by reserve, freed with the backend */
+    struct huge              weights;      /* packed */
+    pthread_mutex_t          weights_lock; /* what one thread prepares, another may release */
+    void                    *linear_scratch, *lora_scratch, *attn_scratch; /* made by reserve, freed with the backend */
 };
 
 /* Each family: its table for a level, and its operations and scratch. */
@@ -37,10 +39,12 @@ const struct linear_fns *linear_fns_for(enum cpu_level level);
 const struct bf16_fns   *bf16_fns_for(enum cpu_level level, enum precision p);
 const struct attn_fns   *attn_fns_for(enum cpu_level level);
 const struct row_fns    *row_fns_for(enum cpu_level level);
+const struct lora_fns   *lora_fns_for(enum cpu_level level);
 
 void linear_install(struct cpu *c); /* ops embed, linear, linear_many, linear_silu_mul; prepare, release, packed_size */
 int  linear_reserve(struct cpu *c, struct error *e);
-void attn_install(struct cpu *c); /* op attention */
+int  lora_reserve(struct cpu *c, struct error *e); /* keeps what it had when it fails */
+void attn_install(struct cpu *c);                  /* op attention */
 int  attn_reserve(struct cpu *c, struct error *e);
 void rows_install(struct cpu *c); /* the other operations: a row of them is the work of one thread */
 

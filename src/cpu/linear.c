@@ -9,6 +9,9 @@
  *                      of inputs at a time and uses it for all rows of the chunk, whose quantized form stays in the L2
  *                      cache
  *
+ * Where the step has adapters, the threads also share their products with A before they meet (with one row, too), and each
+ * tile is finished by lora_tile; a tile of a weight that an adapter replaces is computed by runs of rows.
+ *
  * Which rows, tiles and threads meet never changes an element's sequence of operations (docs/order-law.md).
  */
 #include "cpu/linear.h"
@@ -18,6 +21,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "cpu/lora.h"
 #include "cpu/rows.h"
 
 #define CHUNK_MIN 16 /* a multiple of LINEAR_GROUP */
@@ -133,6 +137,9 @@ struct job {
     bool                        silu;     /* w[0], w[1]: gate, up of equal shape; y[0] = silu(y[0]) * y[1] */
     int64_t                     tiles;    /* of all products (of one when silu) */
     int64_t                     chunk;    /* rows of an item */
+    int            side[LORA_WEIGHTS];    /* tiles of a product that are computed together if there are so many */
+    bool           adapted;               /* lora says how */
+    struct lora_op lora;
 };
 
 static const struct packed *packed_of(const struct weight *w)
@@ -140,15 +147,15 @@ static const struct packed *packed_of(const struct weight *w)
     return w->packed;
 }
 
-/* The place of a tile in rows from `row` on of product k. */
+/* The place of a tile in rows from `row` on of product k. What adapters add goes before the bias. */
 static struct tile_out out_of(const struct job *j, int k, int64_t tile, int64_t row)
 {
     const struct weight *w = j->w[k];
     int64_t              o = tile * LINEAR_TILE;
     return (struct tile_out){.y = tensor_row(j->y[k], row) + o,
                              .stride = j->y[k].stride,
-                             .bias = w->bias ? w->bias + o : NULL,
-                             .n = (int)MIN(packed_of(w)->n_out - o, LINEAR_TILE)};
+                             .bias = w->bias && !j->lora.touched[k] ? w->bias + o : NULL,
+                             .n = (int)MIN(w->n_out - o, LINEAR_TILE)};
 }
 
 /* Writes rows row .. row + n - 1 of n_tile tiles of a float product, whose sums are c[n][n_tile]. */
@@ -171,10 +178,10 @@ static struct chains *zeroed(struct chains *c, int64_t n)
     return memset(c, 0, (size_t)n * sizeof *c);
 }
 
-/* n_tile: as side_by_side says. */
-static void one_row(const struct job *j, int k, int64_t tile, int n_tile, int member, struct chains *c)
+/* Tiles of product k, with the weight in the form p. n_tile: as side_by_side says. */
+static void one_row(const struct job *j, int k, const struct packed *p, int64_t tile, int n_tile, int member,
+                    struct chains *c)
 {
-    const struct packed     *p = packed_of(j->w[k]);
     const struct linear_fns *f = j->cpu->linear;
     const unsigned char     *data = packed_tile(p, tile);
     if (p->form == LINEAR_AFFINE || p->form == LINEAR_E2M1) {
@@ -212,13 +219,31 @@ static void many_chains(const struct job *j, const struct packed *p, const unsig
     }
 }
 
-static void many_rows(const struct job *j, int k, int64_t tile, int n_tile, int64_t row, int64_t n, struct scratch *s)
+static void many_rows(const struct job *j, int k, const struct packed *p, int64_t tile, int n_tile, int64_t row,
+                      int64_t n, struct scratch *s)
 {
-    const struct packed *p = packed_of(j->w[k]);
-    struct tile_out      out = out_of(j, k, tile, row);
+    struct tile_out out = out_of(j, k, tile, row);
     many_chains(j, p, packed_tile(p, tile), n_tile, row, n, s, &out);
     if (p->form == LINEAR_DENSE || p->form == LINEAR_BF16)
         finish(j, k, tile, n_tile, row, n, s->chains);
+}
+
+/* n_tile tiles of product k for rows row .. row + n - 1. */
+static void product(const struct job *j, int k, int64_t tile, int n_tile, int64_t row, int64_t n, int member)
+{
+    struct scratch *s = (struct scratch *)j->cpu->linear_scratch + member;
+    for (int64_t at = row, m; at < row + n; at += m) {
+        const struct weight *w = j->w[k];
+        m = row + n - at;
+        if (j->lora.replaced[k])
+            w = lora_rows_weight(&j->lora, w, at, &m);
+        if (j->x.n_row == 1)
+            one_row(j, k, packed_of(w), tile, n_tile, member, s->chains);
+        else
+            many_rows(j, k, packed_of(w), tile, n_tile, at, m, s);
+    }
+    for (int t = 0; t < n_tile && j->lora.touched[k]; t++)
+        lora_tile(&j->lora, k, j->w[k], tile + t, row, n, j->y[k]);
 }
 
 static void silu_tiles(const struct job *j, int64_t tile, int n_tile, int64_t row, int64_t n)
@@ -239,20 +264,15 @@ static int side_by_side(const struct job *j, const struct packed *p)
 /* Item `item` and at most `max` - 1 that follow it; returns how many were done. */
 static int do_item(const struct job *j, int64_t item, int64_t max, int member)
 {
-    struct scratch *s = (struct scratch *)j->cpu->linear_scratch + member;
-    int64_t         row = item / j->tiles * j->chunk, tile = item % j->tiles, n = MIN(j->x.n_row - row, j->chunk);
-    int             k = 0, n_tile = 1;
+    int64_t row = item / j->tiles * j->chunk, tile = item % j->tiles, n = MIN(j->x.n_row - row, j->chunk);
+    int     k = 0, n_tile = 1;
     while (tile >= packed_of(j->w[k])->n_tile)
         tile -= packed_of(j->w[k++])->n_tile;
     int last = j->silu ? 1 : k; /* gate and up may be stored in different forms */
     if (MIN(max, packed_of(j->w[k])->n_tile - tile) >= LINEAR_GEMV_TILES)
-        n_tile = MIN(side_by_side(j, packed_of(j->w[k])), side_by_side(j, packed_of(j->w[last])));
-    for (; k <= last; k++) {
-        if (j->x.n_row == 1)
-            one_row(j, k, tile, n_tile, member, s->chains);
-        else
-            many_rows(j, k, tile, n_tile, row, n, s);
-    }
+        n_tile = MIN(j->side[k], j->side[last]);
+    for (; k <= last; k++)
+        product(j, k, tile, n_tile, row, n, member);
     if (j->silu)
         silu_tiles(j, tile, n_tile, row, n);
     return n_tile;
@@ -270,30 +290,45 @@ static void convert_row(const struct job *j, int64_t row, int64_t at)
 static void job_part(void *arg, int i, int n)
 {
     const struct job *j = arg;
+    bool              one = j->x.n_row == 1;
     long              lo, hi;
-    if (j->x.n_row == 1) {
+    if (one) {
         convert_row(j, 0, i);
     } else if (j->quantize || j->round) {
         pool_share((long)j->x.n_row, 1, i, n, &lo, &hi);
         for (long r = lo; r < hi; r++)
             convert_row(j, r, r);
-        pool_barrier(j->cpu->pool);
     }
+    if (j->adapted)
+        lora_shrink(&j->lora, j->n, j->w, j->x, i, n);
+    if (j->adapted || (!one && (j->quantize || j->round)))
+        pool_barrier(j->cpu->pool);
     for (int32_t item, end; pool_take(j->cpu->pool, i, LINEAR_GEMV_TILES, &item, &end);)
         while (item < end)
             item += do_item(j, item, end - item, i);
 }
 
-static void job_run(struct job *j)
+/* What a weight of product k asks for; returns the bytes that it reads of an input. */
+static int64_t demand(struct job *j, int k, const struct weight *w)
 {
-    int64_t n_in = packed_of(j->w[0])->n_in, threads = pool_size(j->cpu->pool), bytes = 0;
+    const struct packed *p = packed_of(w);
+    j->quantize |= p->form == LINEAR_AFFINE || p->form == LINEAR_E2M1;
+    j->round |= p->form == LINEAR_BF16;
+    j->side[k] = MIN(j->side[k], side_by_side(j, p));
+    return p->form == LINEAR_DENSE ? 4 : p->form == LINEAR_BF16 ? 2 : 1;
+}
+
+static void job_run(struct run *r, struct job *j)
+{
+    int64_t n_in = j->w[0]->n_in, threads = pool_size(j->cpu->pool), bytes = 0;
     if (j->x.n_row == 0)
         return;
+    j->adapted = r->step->lora && lora_begin(&j->lora, r, j->n, j->w, j->x.n_row);
     for (int k = 0; k < j->n; k++) {
-        enum linear_form form = packed_of(j->w[k])->form;
-        j->quantize |= form == LINEAR_AFFINE || form == LINEAR_E2M1;
-        j->round |= form == LINEAR_BF16;
-        bytes = MAX(bytes, n_in * (form == LINEAR_DENSE ? 4 : form == LINEAR_BF16 ? 2 : 1));
+        j->side[k] = LINEAR_GEMV_TILES;
+        bytes = MAX(bytes, n_in * demand(j, k, j->w[k]));
+        for (int64_t i = 0; i < j->lora.n_rows && j->lora.replaced[k]; i++)
+            bytes = MAX(bytes, n_in * demand(j, k, lora_weight_of(j->lora.rows[i].set, j->w[k])));
         if (k == 0 || !j->silu)
             j->tiles += packed_of(j->w[k])->n_tile;
     }
@@ -311,14 +346,14 @@ static void job_run(struct job *j)
 static void cpu_linear(struct run *r, const struct weight *w, struct tensor x, struct tensor y)
 {
     struct job j = {.cpu = (struct cpu *)r->backend, .n = 1, .w = &w, .y = &y, .x = x};
-    job_run(&j);
+    job_run(r, &j);
 }
 
 static void cpu_linear_many(struct run *r, int n, const struct weight *const *w, struct tensor x,
                             const struct tensor *y)
 {
     struct job j = {.cpu = (struct cpu *)r->backend, .n = n, .w = w, .y = y, .x = x};
-    job_run(&j);
+    job_run(r, &j);
 }
 
 static void cpu_linear_silu_mul(struct run *r, const struct weight *gate, const struct weight *up, struct tensor x,
@@ -327,19 +362,25 @@ static void cpu_linear_silu_mul(struct run *r, const struct weight *gate, const 
     const struct weight *w[] = {gate, up};
     struct tensor        out[] = {y, tmp};
     struct job           j = {.cpu = (struct cpu *)r->backend, .n = 2, .w = w, .y = out, .x = x, .silu = true};
-    job_run(&j);
+    job_run(r, &j);
 }
 
 struct embed {
+    const struct run    *run;
     const struct weight *w;
-    const int32_t       *token;
     struct tensor        y;
 };
 
 static void embed_rows(const struct embed *m, int64_t lo, int64_t hi)
 {
-    for (int64_t i = lo; i < hi; i++)
-        weight_row(m->w, m->token[i], tensor_row(m->y, i));
+    const struct cpu  *c = (const struct cpu *)m->run->backend;
+    const struct step *s = m->run->step;
+    for (int64_t i = lo; i < hi; i++) {
+        const struct lora_set *set = s->lora ? run_lora(m->run, i) : NULL;
+        weight_row(lora_weight_of(set, m->w), s->token[i], tensor_row(m->y, i));
+        if (set)
+            lora_lookup(c->lora, set, m->w, s->token[i], lora_scratch_row(c, i), tensor_row(m->y, i));
+    }
 }
 
 static void embed_part(void *arg, int i, int n)
@@ -352,7 +393,7 @@ static void embed_part(void *arg, int i, int n)
 
 static void cpu_embed(struct run *r, const struct weight *w, struct tensor y)
 {
-    struct embed m = {w, r->step->token, y};
+    struct embed m = {r, w, y};
     if (y.n_row > 8)
         pool_run(((struct cpu *)r->backend)->pool, embed_part, &m);
     else

@@ -22,10 +22,7 @@ enum { FP8_TILES = 2 };
 /* 16 elements of type d as float32. */
 VEC_INLINE vf widen(enum dtype d, const void *p)
 {
-    return d == DTYPE_F32    ? vf_load(p)
-           : d == DTYPE_F16  ? vf_load_f16(p)
-           : d == DTYPE_BF16 ? vf_load_bf16(p)
-                             : vf_load_e4m3_256th(p);
+    return d == DTYPE_F8_E4M3 ? vf_load_e4m3_256th(p) : vf_load_as(d, p);
 }
 
 VEC_INLINE size_t row16_size(enum dtype d)

@@ -11,14 +11,6 @@
 
 #include "cpu/vec.h"
 
-#if defined(MLXCEL_SIMDE)
-#define VEC_UNROLL /* emulated instructions are long enough */
-#elif defined(__clang__)
-#define VEC_UNROLL _Pragma("unroll")
-#else
-#define VEC_UNROLL _Pragma("GCC unroll 16")
-#endif
-
 /* Keeps a sum in its register and its order: without it GCC turns chains of integer sums into trees, and spills. */
 #if defined(MLXCEL_SIMDE)
 #define VEC_KEEP(v) (void)0
@@ -83,11 +75,6 @@ VEC_INLINE vi vi_table(const uint8_t table[16], vi a)
 VEC_INLINE vf vi_float(vi a)
 {
     return _mm512_cvtepi32_ps(a);
-}
-VEC_INLINE vf vf_load_bf16(const void *p)
-{
-    __m512i w = _mm512_cvtepu16_epi32(_mm256_loadu_si256(p));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(w, 16));
 }
 VEC_INLINE vf vf_load_e8m0(const void *p)
 {
@@ -188,14 +175,6 @@ VEC_INLINE vi vi_table(const uint8_t table[16], vi x)
 VEC_INLINE vf vi_float(vi x)
 {
     return (vf){_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
-}
-VEC_INLINE __m256 vf_load8_bf16(const void *p)
-{
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16));
-}
-VEC_INLINE vf vf_load_bf16(const void *p)
-{
-    return (vf){vf_load8_bf16(p), vf_load8_bf16((const __m128i *)p + 1)};
 }
 /* E8M0: the exponent of a float32; 0 is 2^-127. */
 VEC_INLINE __m256 vf_load8_e8m0(const void *p)

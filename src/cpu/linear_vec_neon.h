@@ -70,13 +70,6 @@ VEC_INLINE vf vi_float(vi x)
 /* --- stored types ---------------------------------------------------------------------------------------------------
  */
 
-VEC_INLINE vf vf_load_bf16(const void *p)
-{
-    uint16x8_t x = vld1q_u16(p), y = vld1q_u16((const uint16_t *)p + 8);
-    return (vf){vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(x), 16)), vreinterpretq_f32_u32(vshll_high_n_u16(x, 16)),
-                vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(y), 16)),
-                vreinterpretq_f32_u32(vshll_high_n_u16(y, 16))};
-}
 /* E8M0: the exponent of a float32; 0 is 2^-127. */
 VEC_INLINE float32x4_t vf_e8m0(uint32x4_t exponent)
 {

@@ -64,17 +64,19 @@ static void job_run(struct run *r, struct job *j, int64_t cost)
         j->rows(j, 0, j->y.n_row);
 }
 
-static void norm_row(const struct job *j, const float *x, float *y)
+/* Row i: its adapters may replace the weight. */
+static void norm_row(const struct job *j, int64_t i, const float *x, float *y)
 {
-    int64_t n = j->w->n_in;
+    const struct weight *w = j->run->step->lora ? lora_weight_of(run_lora(j->run, i), j->w) : j->w;
+    int64_t              n = w->n_in;
     for (int64_t k = 0; k + n <= j->y.n_col; k += n)
-        j->fns->rms_norm(x + k, j->w->packed, j->eps, n, y + k);
+        j->fns->rms_norm(x + k, w->packed, j->eps, n, y + k);
 }
 
 static void rms_norm_rows(const struct job *j, int64_t lo, int64_t hi)
 {
     for (int64_t i = lo; i < hi; i++)
-        norm_row(j, tensor_row(j->a, i), tensor_row(j->y, i));
+        norm_row(j, i, tensor_row(j->a, i), tensor_row(j->y, i));
 }
 
 static void cpu_rms_norm(struct run *r, const struct weight *w, float eps, struct tensor x, struct tensor y)
@@ -87,7 +89,7 @@ static void add_rms_norm_rows(const struct job *j, int64_t lo, int64_t hi)
 {
     for (int64_t i = lo; i < hi; i++) {
         j->fns->add(tensor_row(j->a, i), tensor_row(j->b, i), j->b.n_col);
-        norm_row(j, tensor_row(j->b, i), tensor_row(j->y, i));
+        norm_row(j, i, tensor_row(j->b, i), tensor_row(j->y, i));
     }
 }
 

@@ -17,9 +17,18 @@
 
 #include "base/half.h"
 #include "cpu/math.h"
+#include "formats/dtype.h"
 
 #define VEC_LANES 16
 #define VEC_INLINE static inline __attribute__((always_inline))
+
+#if defined(MLXCEL_SIMDE)
+#define VEC_UNROLL /* emulated instructions are long enough */
+#elif defined(__clang__)
+#define VEC_UNROLL _Pragma("unroll")
+#else
+#define VEC_UNROLL _Pragma("GCC unroll 16")
+#endif
 
 #if defined(VEC_AVX512)
 
@@ -58,6 +67,11 @@ VEC_INLINE void vf_store_f16(uint16_t *p, vf a)
 {
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
 }
+VEC_INLINE vf vf_load_bf16(const void *p)
+{
+    __m512i w = _mm512_cvtepu16_epi32(_mm256_loadu_si256(p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(w, 16));
+}
 VEC_INLINE vf vf_load_i8(const int8_t *p)
 {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
@@ -81,6 +95,10 @@ VEC_INLINE vf vf_mul(vf a, vf b)
 VEC_INLINE vf vf_div(vf a, vf b)
 {
     return _mm512_div_ps(a, b);
+}
+VEC_INLINE vf vf_sqrt(vf a)
+{
+    return _mm512_sqrt_ps(a);
 }
 VEC_INLINE vf vf_fma(vf a, vf b, vf c)
 {
@@ -169,6 +187,14 @@ VEC_INLINE void vf_store_f16(uint16_t *p, vf a)
     _mm_storeu_si128(q, _mm256_cvtps_ph(a.a, _MM_FROUND_TO_NEAREST_INT));
     _mm_storeu_si128(q + 1, _mm256_cvtps_ph(a.b, _MM_FROUND_TO_NEAREST_INT));
 }
+VEC_INLINE __m256 vf_load8_bf16(const void *p)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16));
+}
+VEC_INLINE vf vf_load_bf16(const void *p)
+{
+    return (vf){vf_load8_bf16(p), vf_load8_bf16((const __m128i *)p + 1)};
+}
 VEC_INLINE __m256 vf_load_i8x8(const int8_t *p)
 {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
@@ -194,6 +220,10 @@ VEC_LANEWISE(vf_mul, _mm256_mul_ps)
 VEC_LANEWISE(vf_div, _mm256_div_ps)
 VEC_LANEWISE(vf_max, _mm256_max_ps)
 #undef VEC_LANEWISE
+VEC_INLINE vf vf_sqrt(vf x)
+{
+    return (vf){_mm256_sqrt_ps(x.a), _mm256_sqrt_ps(x.b)};
+}
 VEC_INLINE vf vf_fma(vf x, vf y, vf z)
 {
     return (vf){_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
@@ -290,6 +320,14 @@ VEC_INLINE void vf_store_f16(uint16_t *p, vf a)
 {
     VEC_EACH p[i] = f32_to_f16(a.v[i]);
 }
+VEC_INLINE vf vf_load_bf16(const void *p)
+{
+    uint16_t t[VEC_LANES];
+    vf       r;
+    memcpy(t, p, sizeof t);
+    VEC_EACH r.v[i] = bf16_to_f32(t[i]);
+    return r;
+}
 VEC_INLINE vf vf_load_i8(const int8_t *p)
 {
     vf       r;
@@ -313,6 +351,11 @@ VEC_LANEWISE(vf_mul, a.v[i] * b.v[i])
 VEC_LANEWISE(vf_div, a.v[i] / b.v[i])
 VEC_LANEWISE(vf_max, a.v[i] > b.v[i] ? a.v[i] : b.v[i])
 #undef VEC_LANEWISE
+VEC_INLINE vf vf_sqrt(vf a)
+{
+    VEC_EACH a.v[i] = sqrtf(a.v[i]);
+    return a;
+}
 VEC_INLINE vf vf_fma(vf a, vf b, vf c)
 {
     vf       r;
@@ -386,6 +429,12 @@ VEC_INLINE float vf_max_lane(vf x)
     return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
 }
 #endif
+
+/* 16 elements of a stored type, which is F32, F16 or BF16. */
+VEC_INLINE vf vf_load_as(enum dtype type, const void *p)
+{
+    return type == DTYPE_F32 ? vf_load(p) : type == DTYPE_F16 ? vf_load_f16(p) : vf_load_bf16(p);
+}
 
 /* f16 and i8 forms of the part functions, by a copy. */
 VEC_INLINE vf vf_load_f16_part(const uint16_t *p, int n)

@@ -54,6 +54,13 @@ VEC_INLINE void vf_store_f16(uint16_t *p, vf x)
     vst1q_u16(p, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(x.a), x.b)));
     vst1q_u16(p + 8, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(x.c), x.d)));
 }
+VEC_INLINE vf vf_load_bf16(const void *p)
+{
+    uint16x8_t x = vld1q_u16(p), y = vld1q_u16((const uint16_t *)p + 8);
+    return (vf){vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(x), 16)), vreinterpretq_f32_u32(vshll_high_n_u16(x, 16)),
+                vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(y), 16)),
+                vreinterpretq_f32_u32(vshll_high_n_u16(y, 16))};
+}
 VEC_INLINE vf vf_load_i8(const int8_t *p)
 {
     int8x16_t x = vld1q_s8(p);
@@ -83,6 +90,10 @@ VEC_LANEWISE(vf_mul, vmulq_f32)
 VEC_LANEWISE(vf_div, vdivq_f32)
 VEC_LANEWISE(vf_max, vf_max4)
 #undef VEC_LANEWISE
+VEC_INLINE vf vf_sqrt(vf x)
+{
+    return (vf){vsqrtq_f32(x.a), vsqrtq_f32(x.b), vsqrtq_f32(x.c), vsqrtq_f32(x.d)};
+}
 VEC_INLINE vf vf_fma(vf x, vf y, vf z)
 {
     return (vf){vfmaq_f32(z.a, x.a, y.a), vfmaq_f32(z.b, x.b, y.b), vfmaq_f32(z.c, x.c, y.c), vfmaq_f32(z.d, x.d, y.d)};

@@ -6,16 +6,21 @@
  *
  * For a row with the set {(A1, s1), (A2, s2), ...}, in this order, a product with W becomes
  *
- *     y = W x                                         the base product, without its bias where `late` says so (below)
+ *     y = W x                                         W the base's weight, or the one that an adapter puts in its place
  *     y = f (y + s B A x)                             an adapter with DoRA (at most one in a set), f as in lora_dora
  *     y = y + s B A x                                 then every other pair, adapters in the set's order
  *     y = y + bias                                    the base's, or the one that an adapter puts in its place
  *     y = y + s extra                                 bias terms that pairs bring along
  *
- * all in float32, whatever type a and b are stored in. Sums have one order for every number of rows, threads and tiles:
+ * and a lookup of row t of an embedding the first three of these, with row t of W for W x and row t of B for B A x's
+ * s B[t] A. All in float32, whatever type a and b are stored in; s is the set's scale times the pair's, rounded. Sums have
+ * one order for every number of rows, threads and tiles, and every level of a machine:
  *
- *     z[j] = s * tree of 16 chains, chain l over inputs l, l + 16, ... (vf_sum's tree)
+ *     z[j] = s * tree of 16 chains, chain l over inputs l, l + 16, ... (vf_sum's tree); lookup: s b[t][j]
  *     t[o] = (p0 + p1) + (p2 + p3), chain p_i over j = i, i + 4, ...;  y[o] = y[o] + t[o]
+ *     y[o] = fma(s, extra[o], y[o])
+ *
+ * where every chain is acc = fma(., ., acc) from 0. Outputs that a pair does not change are not touched by it.
  *
  * LoRA: Hu et al. 2021. DoRA: Liu et al. 2024.
  */
@@ -42,9 +47,9 @@ struct lora_pair {
     const float *extra; /* [n_out] added to the outputs with the scale, or NULL (PEFT's lora_bias) */
 };
 
-/* f[o] = m[o] / sqrt(ww[o] + 2 s wd[o] + s^2 dd[o]): the norm of row o of W + s B A, of which ww, wd and dd are the inner
- * products w.w, w.(BA) and (BA).(BA); s is the set's scale times the pair's. Rows that the adapter leaves alone have
- * m = ww = 1, wd = dd = 0. */
+/* f[o] = m[o] / sqrt(ww[o] + 2 s wd[o] + s^2 dd[o]), by fma(s, fma(s, dd, wd + wd), ww): the root is the norm of row o of
+ * W + s B A, of which ww, wd and dd are the inner products w.w, w.(BA) and (BA).(BA); s is the set's scale times `scale`.
+ * Rows that the adapter leaves alone have m = ww = 1, wd = dd = 0. Acts where the delta's pairs do (pair.uses). */
 struct lora_dora {
     const float *m, *ww, *wd, *dd; /* [weight's n_out] */
     float        scale;            /* of its pairs */
@@ -54,9 +59,11 @@ struct lora_dora {
 struct lora_delta {
     int                     n_pair;
     const struct lora_pair *pair;
-    const struct lora_dora *dora;    /* NULL: LoRA */
-    const struct weight    *replace; /* prepared, of the same shape: instead of the weight, at any scale; or NULL */
-    const float            *bias;    /* [n_out] instead of the weight's bias, at any scale; or NULL */
+    const struct lora_dora *dora; /* NULL: LoRA */
+    /* Instead of the weight, at any scale; or NULL. Dense, as the weight is, of its shape and prepared; its bias does not
+     * count. */
+    const struct weight *replace;
+    const float         *bias; /* [n_out] instead of the weight's bias, at any scale; or NULL */
 };
 
 struct lora {
@@ -81,6 +88,17 @@ struct lora_set {
 static inline const struct lora_delta *lora_delta_of(const struct lora_set *set, int i, const struct weight *w)
 {
     return set->use[i].lora->delta[w->index];
+}
+
+/* The weight that stands for w in rows of a set (NULL: none). */
+static inline const struct weight *lora_weight_of(const struct lora_set *set, const struct weight *w)
+{
+    for (int i = 0; set && i < set->n; i++) {
+        const struct lora_delta *d = lora_delta_of(set, i, w);
+        if (d && d->replace)
+            return d->replace;
+    }
+    return w;
 }
 
 #endif

@@ -72,7 +72,7 @@ struct run_limits {
     int64_t n_in, n_out; /* of any linear */
     int     n_head, n_kv_head, head_dim;
     int64_t n_key;  /* positions of a sequence */
-    int64_t n_rank; /* of a set of adapters: lora_set.rank; 0 without */
+    int64_t n_rank; /* of a set of adapters: lora_set.rank; 0 without. reserve again when it grows */
 };
 
 /* How a parameter is used; decides its packed form. */

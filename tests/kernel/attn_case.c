@@ -126,7 +126,7 @@ void attn_cache_new(struct kc *k, struct attn_cache *t, const struct attn_case *
     for (int s = 0; s < c->n_seq; s++)
         for (int at = 0; at < c->length[s]; at += chunk) {
             struct step step = {.n_row = MIN(chunk, c->length[s] - at), .position = position, .seq = seq};
-            struct run  r = {&cpu->base, &step};
+            struct run  r = {.backend = &cpu->base, .step = &step};
             step.pages = (void *const *const *)t->pages;
             for (int i = 0; i < step.n_row; i++) {
                 seq[i] = s;
@@ -151,7 +151,7 @@ void attn_case_run(const struct attn_case *c, const struct attn_cache *t, struct
     int64_t     cols = (int64_t)c->n_head * c->head_dim;
     struct attn a = attn_of(c, t);
     struct step step = {.n_row = hi - lo, .position = c->position + lo, .seq = c->seq + lo, .n_seq = c->n_seq};
-    struct run  r = {&cpu->base, &step};
+    struct run  r = {.backend = &cpu->base, .step = &step};
     step.pages = (void *const *const *)t->pages;
     op_attention(&r, &a, matrix(c->q + lo * cols, hi - lo, cols), matrix(y, hi - lo, cols));
 }
@@ -168,7 +168,7 @@ void attn_case_rope(const struct attn_case *c, const struct attn_cache *t, struc
     int64_t       q_cols = (int64_t)c->n_head * c->head_dim, k_cols = (int64_t)c->n_kv_head * c->head_dim, n = hi - lo;
     struct attn   a = attn_of(c, t);
     struct step   step = {.n_row = hi - lo, .position = c->position + lo, .seq = c->seq + lo, .n_seq = c->n_seq};
-    struct run    r = {&cpu->base, &step};
+    struct run    r = {.backend = &cpu->base, .step = &step};
     float        *angles = kc_guard((size_t)n * rope->dims * sizeof(float));
     float        *values = kc_guard((size_t)n * k_cols * sizeof(float));
     struct tensor cs = matrix(angles, n, rope->dims), v = matrix(values, n, k_cols);

@@ -179,7 +179,8 @@ static void check_many(struct kc *k, struct quant q, enum precision precision, i
     int            threads = 1 + kc_below(k, 3);
     product_init(k, &p, q, N_OUT, n_in);
     struct backend *b = backend_new(k->level, threads, precision, MANY, n_in);
-    struct run      r = {.backend = b};
+    struct step     none = {0};
+    struct run      r = {.backend = b, .step = &none};
     float          *want = need((size_t)ROWS * N_OUT * sizeof *want), *x = need((size_t)(MANY * n_in) * sizeof *x);
     float          *y = kc_guard((size_t)MANY * N_OUT * sizeof *y);
     for (int64_t i = 0; i < MANY * n_in; i++)
@@ -286,7 +287,8 @@ static void check_fused_case(struct kc *k, struct quant gate_quant, struct quant
     product_init(k, &gate, gate_quant, FUSED_OUT, FUSED_IN);
     product_init(k, &up, up_quant, FUSED_OUT, FUSED_IN);
     struct backend *b = backend_new(k->level, 2, PRECISION_DEFAULT, ROWS, FUSED_IN);
-    struct run      r = {.backend = b};
+    struct step     none = {0};
+    struct run      r = {.backend = b, .step = &none};
     struct ops      plain = {.linear = b->ops.linear, .silu_mul = b->ops.silu_mul};
     float          *y[4];
     struct tensor   x = {gate.x, n_row, FUSED_IN, FUSED_IN}, t[4];
@@ -366,6 +368,7 @@ static void check_embed(struct kc *k)
  */
 
 struct bench {
+    struct step   step; /* no adapters */
     struct run    run;
     struct weight w;
     struct tensor x, y;
@@ -390,6 +393,7 @@ static void bench_case(struct kc *k, struct quant q, enum precision precision, i
     b.w.data = b.w.scales = b.w.biases = planes;
     if (q.scale_dtype == DTYPE_U8) /* near 1 in either type: no product is subnormal */
         b.w.scales = memset(planes + size / 2, q.mode == QUANT_NVFP4 ? 0x38 : 127, size / 2);
+    b.run.step = &b.step;
     b.run.backend = backend_new(k->level, k->threads, precision, n_row, N_IN);
     prepare(b.run.backend, &b.w);
     free(planes);

@@ -228,7 +228,8 @@ static void check_row_ops(struct kc *k)
     struct run_limits lim = {.n_row = 1, .n_head = 1, .n_kv_head = 1, .head_dim = 1, .n_key = 1};
     struct cpu       *one = kc_cpu_new(k->level, 1, PRECISION_DEFAULT, &lim);
     struct cpu       *many = kc_cpu_new(k->level, 3, PRECISION_DEFAULT, &lim);
-    struct run        r1 = {&one->base, NULL}, r3 = {&many->base, NULL};
+    struct step       none = {0};
+    struct run        r1 = {.backend = &one->base, .step = &none}, r3 = {.backend = &many->base, .step = &none};
     for (int c = 0; c < 30; c++) {
         int           n = some_length(k), pieces = 1 + kc_below(k, 3), rows = 1 + kc_below(k, 40), col = n * pieces;
         float        *buf[6], *w = floats(n);
@@ -286,7 +287,7 @@ static void check_rope_angles(struct kc *k)
         float      *inv_freq = floats(half), *cs = floats((int64_t)rows * 2 * half);
         struct rope rope = {2 * half, false, (float)(1 + kc_uniform(k)), inv_freq};
         struct step step = {.n_row = rows, .position = position};
-        struct run  r = {&cpu->base, &step};
+        struct run  r = {.backend = &cpu->base, .step = &step};
         kc_notef(k, "half %d rows %d", half, rows);
         for (int i = 0; i < half; i++)
             inv_freq[i] = (float)pow(10000 + 1e6 * kc_uniform(k), -(double)i / half);

@@ -111,8 +111,9 @@ void prepare(struct backend *b, struct weight *w)
 
 void compute(struct kc *k, struct backend *b, const struct product *p, int64_t n, float *y)
 {
-    struct run r = {.backend = b};
-    int64_t    n_in = p->w.n_in, n_out = p->w.n_out;
+    struct step none = {0};
+    struct run  r = {.backend = b, .step = &none};
+    int64_t     n_in = p->w.n_in, n_out = p->w.n_out;
     for (int64_t at = 0; at < ROWS; at += n) {
         int64_t       m = MIN(n, ROWS - at);
         size_t        x_size = (size_t)(m * n_in) * 4, y_size = (size_t)(m * n_out) * 4;
