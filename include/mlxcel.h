@@ -78,6 +78,8 @@ struct mlxcel_options {
     int         parallel;        /* sequences that are computed at once; 0: 1 */
     int         chunk;           /* rows of one step at most; 0: 512 */
     int         page_tokens;     /* tokens of a cache page, a multiple of 64; 0: 64 */
+    int         layer_lo;        /* layers [layer_lo, layer_hi) of the model are loaded, see below */
+    int         layer_hi;        /* 0: up to the last */
     bool        no_prefix_cache; /* never reuse the cache of earlier prompts */
     bool        weights_only;    /* do not read tokenizer files; text functions then fail */
     /* Instead of the model's own chat template, at most one of the two; NULL: the model's own. */
@@ -90,6 +92,11 @@ struct mlxcel_options {
     void *log_ctx;
     int   log_level; /* enum mlxcel_log_level: highest that is delivered */
 };
+
+/* Layer ranges. An object of some layers is one stage of a model: with layer 0 it has the embedding, with the last layer the
+ * norm and the head (a tied head: the embedding). Its files and adapters are checked by the whole model's table, and what
+ * belongs to other layers is left aside: an adapter made for the whole model loads. Such an object says what it holds;
+ * mlxcel_submit, mlxcel_generate and mlxcel_logits refuse it with MLXCEL_EUNSUPPORTED. */
 
 /* What mlxcel_open would say of the options alone: a value out of its range, two that contradict each other. */
 MLXCEL_API int mlxcel_check_options(const struct mlxcel_options *options, struct mlxcel_error *err);
@@ -107,6 +114,7 @@ struct mlxcel_info {
     const char *name, *path, *model_type, *cpu_level, *precision;
     const char *cache_type;                /* "f16", "f32" or "q8_0" */
     int         threads, n_layer, n_vocab; /* n_vocab: rows of the head */
+    int         layer_lo, layer_hi;        /* the layers that are loaded */
     int         context;                   /* tokens that one sequence may use (prompt and answer) */
     int         context_total, parallel;
     int         context_model; /* max_position_embeddings */

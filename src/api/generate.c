@@ -17,13 +17,26 @@ void mlxcel_params_chat(struct mlxcel_params *p)
     p->min_p = 0.05f;
 }
 
+/* A stage of a model computes nothing by itself. */
+static int check_whole(const struct mlxcel *m, struct error *e)
+{
+    const struct model *model = m->model;
+    if (model->lo == 0 && model->hi == model->desc.n_layer)
+        return 0;
+    return error_set(e, ERR_UNSUPPORTED, "layers",
+                     "only layers [%d, %d) of the model's %d are loaded; it takes all of them to compute", model->lo,
+                     model->hi, model->desc.n_layer);
+}
+
 int mlxcel_submit(struct mlxcel *m, const int32_t *prompt, size_t n_prompt, const struct mlxcel_params *params,
                   mlxcel_on_event *on_event, void *ctx, int64_t *id, struct mlxcel_error *err)
 {
     struct error         e = {0};
     struct mlxcel_params greedy;
     mlxcel_params_greedy(&greedy);
-    int code = engine_submit(m->engine, prompt, n_prompt, params ? params : &greedy, on_event, ctx, id, &e);
+    int code = check_whole(m, &e);
+    if (!code)
+        code = engine_submit(m->engine, prompt, n_prompt, params ? params : &greedy, on_event, ctx, id, &e);
     return api_result(code, &e, err);
 }
 
@@ -88,5 +101,8 @@ int mlxcel_generate(struct mlxcel *m, const int32_t *prompt, size_t n_prompt, co
 int mlxcel_logits(struct mlxcel *m, const int32_t *tokens, size_t n, int chunk, float *out, struct mlxcel_error *err)
 {
     struct error e = {0};
-    return api_result(engine_logits(m->engine, tokens, n, chunk, out, &e), &e, err);
+    int          code = check_whole(m, &e);
+    if (!code)
+        code = engine_logits(m->engine, tokens, n, chunk, out, &e);
+    return api_result(code, &e, err);
 }

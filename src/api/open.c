@@ -213,7 +213,10 @@ static int open_engine(struct mlxcel *m, const struct mlxcel_options *o, struct 
 
 static int open_model(struct mlxcel *m, const char *model, const struct mlxcel_options *o, struct error *e)
 {
-    struct model_options mo = {.page_tokens = o->page_tokens ? o->page_tokens : KV_TILE, .log = &m->log};
+    struct model_options mo = {.lo = o->layer_lo,
+                               .hi = o->layer_hi,
+                               .page_tokens = o->page_tokens ? o->page_tokens : KV_TILE,
+                               .log = &m->log};
     int                  err = check_options(o, e);
     if (!err && o->chat_template_kwargs)
         err = read_variables(m, o->chat_template_kwargs, e);
@@ -291,6 +294,8 @@ void mlxcel_get_info(const struct mlxcel *m, struct mlxcel_info *info)
                                  .cache_type = cache_type_name(m->backend->kv_elem_size),
                                  .threads = cpu_backend_threads(m->backend),
                                  .n_layer = d->n_layer,
+                                 .layer_lo = m->model->lo,
+                                 .layer_hi = m->model->hi,
                                  .n_vocab = d->n_vocab,
                                  .context = m->engine_options.context,
                                  .context_total = m->engine_options.context * m->engine_options.parallel,
