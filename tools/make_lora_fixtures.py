@@ -40,22 +40,22 @@ def row(base, kind="lora", dtype="F32", rank=3, scale=20.0, layers=-1, keys=None
 
 ADAPTERS = {
     # Dense bases; by default all projections of all layers.
-    "plain": row("llama-tied-f32"),
+    "plain": row("llama-tied-f32", layers=2),
     "plain-bf16": row("llama-untied-bf16", dtype="BF16", layers=2, scale=2.0, keys=ATTENTION + ["lm_head"]),
     "plain-f16": row("llama-bias-f16", dtype="F16", layers=0, scale=0.7),
     "some": row("mistral-bf16", layers=1, rank=17, keys=["self_attn.v_proj", "mlp.down_proj"]),
     "rank-1": row("qwen3-tied-f32", rank=1),
-    "rank-64": row("llama-mha-f32", rank=64, layers=1, dtype="BF16", keys=["self_attn.q_proj", "mlp.up_proj"]),
+    "rank-64": row("llama-mha-f32", rank=64, layers=1, dtype="BF16", keys=["self_attn.q_proj"]),
     "square": row("llama-mha-f32", rank=60, layers=1, keys=["self_attn.o_proj"]),  # a and b are all [60, 60]
     "embed-tied": row("qwen2-tied-bf16", keys=["self_attn.q_proj", "model.embed_tokens"]),
     "embed-untied": row("qwen3-untied-bf16", dtype="BF16", keys=["mlp.up_proj", "lm_head", "model.embed_tokens"]),
     # Quantized bases.
     "q2": row("mistral-q2-g128-f16", layers=1),
     "q3": row("llama-q3-g64-f32", dtype="BF16", layers=1),
-    "q4": row("llama-q4-g64-f32"),
+    "q4": row("llama-q4-g64-f32", dtype="BF16"),
     "q4-embed": row("llama-q4-g32-f16", dtype="F16", keys=ATTENTION + ["model.embed_tokens"]),
     "q5": row("llama-q5-g32-bf16", dtype="BF16", layers=2),
-    "q6": row("qwen3-q6-g64-bf16", layers=2),
+    "q6": row("qwen3-q6-g64-bf16", layers=1),
     "q8": row("llama-q8-partly-f16", dtype="F16"),
     "mxfp4": row("llama-mxfp4-f32", dtype="BF16", keys=MLP + ["model.embed_tokens"]),
     "mxfp8": row("qwen2-mxfp8-bf16", dtype="BF16", keys=ATTENTION + ["lm_head"]),
@@ -63,14 +63,14 @@ ADAPTERS = {
     "floats": row("llama-floats-bf16", layers=1, dtype="BF16", keys=ATTENTION + MLP + ["lm_head"]),
     "mixed": row("llama-mixed-f32", dtype="BF16", layers=1),
     # DoRA.
-    "dora": row("llama-tied-f32", "dora", keys=ATTENTION + MLP),
+    "dora": row("llama-tied-f32", "dora", layers=2, keys=ATTENTION + MLP),
     "dora-bias": row("llama-bias-f16", "dora", dtype="BF16", scale=2.0),
     "dora-embed": row("llama-tied-f32", "dora", keys=["mlp.gate_proj", "model.embed_tokens"]),
     "dora-head": row("qwen3-untied-bf16", "dora", layers=1, keys=["self_attn.k_proj", "lm_head", "model.embed_tokens"]),
-    "dora-q3": row("llama-q3-g64-f32", "dora", layers=1),
+    "dora-q3": row("llama-q3-g64-f32", "dora", dtype="BF16", layers=1),
     "dora-q4": row("qwen2-q4-g64-bf16", "dora", layers=1, dtype="BF16"),
     "dora-q4-embed": row("llama-q4-g32-f16", "dora", dtype="F16", keys=["self_attn.o_proj", "model.embed_tokens"]),
-    "dora-mixed": row("qwen3-mixed-f16", "dora", layers=2, dtype="F16"),
+    "dora-mixed": row("qwen3-mixed-f16", "dora", layers=1, dtype="F16"),
     "dora-mxfp8": row("qwen2-mxfp8-bf16", "dora", layers=2, dtype="BF16"),
     # All parameters of the last layer and the last norm.
     "full": row("llama-tied-f32", "full", dtype="F16"),
