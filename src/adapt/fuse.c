@@ -83,7 +83,7 @@ static int add_pair(struct fuse *f, const struct model *m, size_t i, const struc
                           .adapter = i,
                           .scale = (float)(pair->scale * (double)f->source[i].scale),
                           .pair = pair,
-                          .first = pair->expert * pair->weight->n_out + pair->row,
+                          .first = (pair->weight - pair->param->weight) * pair->weight->n_out + pair->row,
                           .n = pair->b.n_row};
     refuse_quantized(f, pair->param, faults);
     refuse_half(pair, faults);
@@ -95,6 +95,8 @@ static int add_replaced(struct fuse *f, size_t i, const struct adapter_replaced 
                         struct error *e)
 {
     struct fuse_term t = {.param = r->param, .kind = FUSE_REPLACE, .adapter = i, .replaced = r};
+    t.n = r->bias ? r->weight->n_out : r->weight->n_out * r->weight->n_in;
+    t.first = (r->weight - r->param->weight) * t.n;
     refuse_quantized(f, r->param, faults);
     return add_term(f, t, e);
 }

@@ -15,8 +15,9 @@ struct fuse_term {
     float                          scale;
     const struct adapter_pair     *pair;     /* but FUSE_REPLACE */
     const struct adapter_replaced *replaced; /* FUSE_REPLACE */
-    int64_t first, n; /* the parameter's rows that it changes; of a FUSE_EXTRA, the bias's elements */
-    float  *a;        /* of a pair while its parameter is open: tiles [n_in / 16][rank][16] of A */
+    /* What it changes: rows of the parameter; elements, counted through, of FUSE_REPLACE and FUSE_EXTRA. */
+    int64_t first, n;
+    float  *a; /* of a pair while its parameter is open: tiles [inputs / 16][rank][16] of A */
 };
 
 struct fuse_source {

@@ -44,8 +44,8 @@ static bool has_pair(const struct fuse_term *t)
 
 static int lay_out(struct fuse_term *t, struct error *e)
 {
-    int64_t rank = t->pair->a.n_row, n_in = t->pair->a.n_col, size = padded(n_in);
-    float  *row = malloc((size_t)MAX(n_in, 1) * sizeof *row);
+    int64_t rank = t->pair->a.n_row, col = t->pair->col, size = padded(t->pair->weight->n_in);
+    float  *row = malloc((size_t)MAX(size, 1) * sizeof *row);
     t->a = row ? aligned_alloc(64, (size_t)MAX(size * rank, LANES) * sizeof *t->a) : NULL;
     if (!t->a) {
         free(row);
@@ -54,8 +54,8 @@ static int lay_out(struct fuse_term *t, struct error *e)
     memset(t->a, 0, (size_t)(size * rank) * sizeof *t->a);
     for (int64_t j = 0; j < rank; j++) {
         adapter_matrix_row(&t->pair->a, j, row);
-        for (int64_t i = 0; i < n_in; i++)
-            t->a[(i / LANES * rank + j) * LANES + i % LANES] = row[i];
+        for (int64_t i = col; i < col + t->pair->a.n_col; i++)
+            t->a[(i / LANES * rank + j) * LANES + i % LANES] = row[i - col];
     }
     free(row);
     return 0;
@@ -239,11 +239,15 @@ static void apply_magnitude(struct portion *o, const struct fuse_term *t)
 
 static void replace(struct portion *o, const struct fuse_term *t)
 {
-    const struct tensor_view *v = t->replaced->tensor;
-    size_t                    at = (size_t)(o->first * o->width) * dtype_size(v->dtype);
-    quant_widen(v->dtype, (const char *)v->data + at, o->n * o->width, o->values);
-    for (int64_t i = 0; i < o->n * o->width; i++)
-        o->values[i] = round_to(o->dtype, o->values[i]);
+    const struct adapter_replaced *r = t->replaced;
+    int64_t                        begin = o->first * o->width, end = begin + o->n * o->width;
+    int64_t                        lo = MAX(t->first, begin), hi = MIN(t->first + t->n, end);
+    if (lo >= hi)
+        return;
+    float *x = o->values + (lo - begin);
+    quant_widen(r->dtype, (const char *)r->data + (size_t)(lo - t->first) * dtype_size(r->dtype), hi - lo, x);
+    for (int64_t i = 0; i < hi - lo; i++)
+        x[i] = round_to(o->dtype, x[i]);
 }
 
 /* A bias is one row. */
