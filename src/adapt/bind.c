@@ -254,22 +254,30 @@ static void add_pair(struct adapter_binder *b, const struct adapter_module *m, c
                                .extra = vector_of(m->extra, s)};
 }
 
+static bool is_aside(const struct param_target *t)
+{
+    for (int i = 0; i < t->n; i++)
+        if (adapter_is_loaded(&t->segment[i]))
+            return false;
+    return true;
+}
+
 static void bind_module(struct adapter_binder *b, const struct adapter_module *m)
 {
     struct param_target t;
-    bool                aside = true;
     if (!adapter_resolve(b->m, m->name, &t)) {
         adapter_unclaimed(b, m->a, m->name);
+        return;
+    }
+    if (is_aside(&t)) {
+        b->b->n_aside++;
         return;
     }
     if (!check_kind(b, m, &t) || !check_shapes(b, m, &t))
         return;
     for (int k = 0; k < t.n; k++)
-        for (int i = 0; i < t.n_slice && adapter_is_loaded(&t.segment[k]); i++) {
+        for (int i = 0; i < t.n_slice && adapter_is_loaded(&t.segment[k]); i++)
             add_pair(b, m, &t, &t.segment[k], i);
-            aside = false;
-        }
-    b->b->n_aside += aside;
 }
 
 /* --- order -------------------------------------------------------------------------------------------------------- */
