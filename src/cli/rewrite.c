@@ -69,8 +69,7 @@ static int parse_rule(const char *text, struct convert_rule *rule, char **patter
 
 /* --- progress --------------------------------------------------------------------------------------------------- */
 
-/* A bar on a terminal. False when Ctrl-C came. */
-static bool show_progress(void *ctx, size_t done, size_t total)
+bool rewrite_show_progress(void *ctx, size_t done, size_t total)
 {
     int filled = total ? (int)((double)done / (double)total * BAR) : BAR;
     (void)ctx;
@@ -108,7 +107,7 @@ static int check_combination(const struct options *o, enum rewrite_what what, st
 int rewrite_gguf(const struct options *o, const char *path, struct error *e)
 {
     struct log             log = err_log(o->verbose);
-    struct convert_options c = {.force = o->force, .log = &log, .progress = show_progress};
+    struct convert_options c = {.force = o->force, .log = &log, .progress = rewrite_show_progress};
     interrupt_hold(true); /* the directory appears whole or not at all, and no half of it stays behind */
     int err = convert_gguf(path, o->out, &c, e);
     interrupt_hold(false);
@@ -130,7 +129,7 @@ int rewrite_model(const struct options *o, const char *dir, enum rewrite_what wh
                                 .threads = (int)o->threads,
                                 .force = o->force,
                                 .log = &log,
-                                .progress = show_progress};
+                                .progress = rewrite_show_progress};
     int                    err = rules && patterns ? check_combination(o, what, e) : error_nomem(e, "the rules");
     if (what == REWRITE_QUANTIZE) {
         c.form = quant_default(quant_mode_from_name(o->mode));

@@ -1,6 +1,9 @@
-/* What `convert`, `quantize` and `dequantize` share: options to a form, progress, Ctrl-C. */
+/* What `convert`, `quantize`, `dequantize` and `fuse` share: options to a form, progress, Ctrl-C. */
 #ifndef MLXCEL_CLI_REWRITE_H
 #define MLXCEL_CLI_REWRITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
 
 #include "cli/options.h"
 
@@ -10,5 +13,8 @@ enum rewrite_what { REWRITE_LAYOUT, REWRITE_QUANTIZE, REWRITE_DEQUANTIZE };
  * stop them, and nothing stays behind: ERR_CANCELLED. */
 int rewrite_gguf(const struct options *o, const char *path, struct error *e);
 int rewrite_model(const struct options *o, const char *dir, enum rewrite_what what, struct error *e);
+
+/* A bar on a terminal. False when Ctrl-C came. ctx is not used. */
+bool rewrite_show_progress(void *ctx, size_t done, size_t total);
 
 #endif

@@ -36,6 +36,8 @@ struct convert_options {
     bool                       force;
     const struct log          *log;
     bool (*progress)(void *ctx, size_t done, size_t total); /* bytes; false: stop with ERR_CANCELLED. Or NULL */
+    /* convert_fuse: what encoding a changed matrix again lost, |wanted - stored| / |wanted|. Or NULL */
+    void (*loss)(void *ctx, const char *name, double loss);
     void *ctx;
 };
 
@@ -54,5 +56,19 @@ int convert_gguf(const char *gguf_path, const char *out_dir, const struct conver
  * name: values that are not finite in matrices to be quantized, values that the type cannot hold, rules that match
  * nothing or groups that do not divide where a rule asks for them. */
 int convert_model(const char *dir, const char *out_dir, const struct convert_options *o, struct error *e);
+
+/* One directory of safetensors with n adapters fused into its weights (adapt/fuse.h) as another one.
+ *
+ * Names, shapes, types, the layout of the shards and every byte of what no adapter changes stay: shards are copied, and
+ * changed tensors written anew in the copies. Quantized matrices that an adapter changes are refused by name, unless
+ * `quantize` (they are decoded, changed, and encoded in their own form again; `loss` is told) or `dequantize` (all become
+ * dense, as by convert_model, but with dense tensors in their own type) is set. Of the other options threads, force, log,
+ * progress count. Memory holds the adapters' pages and some rows for each thread. */
+struct convert_adapter {
+    const char *path;
+    double      scale; /* the user's factor */
+};
+int convert_fuse(const char *dir, const struct convert_adapter *adapters, size_t n, const char *out_dir,
+                 const struct convert_options *o, struct error *e);
 
 #endif

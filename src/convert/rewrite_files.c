@@ -191,7 +191,7 @@ static bool is_copied(const char *name)
     return name[0] != '.';
 }
 
-static int copy_file(const struct rewrite *r, const struct dir_out *out, const char *name, struct error *e)
+int rewrite_copy(const struct rewrite *r, const struct dir_out *out, const char *name, struct error *e)
 {
     struct file_map m = {0};
     char            path[PATH_MAX];
@@ -219,7 +219,7 @@ static int copy_folder(const struct rewrite *r, const struct dir_out *out, const
         if (!is_copied(f->d_name) || fstatat(dirfd(d), f->d_name, &st, 0) || !S_ISREG(st.st_mode))
             continue;
         err = ++n > FILES_MAX ? error_set(e, ERR_LIMIT, NULL, "%s holds more than %d files", path, FILES_MAX)
-                              : copy_file(r, out, name, e);
+                              : rewrite_copy(r, out, name, e);
     }
     closedir(d);
     return err;

@@ -136,10 +136,27 @@ static void plan_param(const struct rewrite *r, struct rewrite_param *v, struct 
         n->changed++;
 }
 
+/* One parameter while adapters are fused: dense values keep their type, decoded ones have their scales' (as mlx). */
+static void plan_change(const struct rewrite *r, struct rewrite_param *v, struct rewrite_counts *n, struct faults *f)
+{
+    const struct param *p = v->p;
+    bool                quantized = param_is_matrix(p) && p->quant.mode != QUANT_NONE;
+    enum dtype          scales = p->quant.mode == QUANT_AFFINE ? p->quant.scale_dtype : DTYPE_BF16;
+    v->changed = r->change->touches(r->change->ctx, p);
+    v->dtype = quantized ? scales : p->dtype;
+    v->form = quantized && !r->o->dequantize ? p->quant : (struct quant){0};
+    v->as_is = !v->changed && !(quantized && r->o->dequantize);
+    n->changed += v->changed || !v->as_is;
+    n->decoded += quantized && r->o->dequantize;
+    if (v->changed && v->form.mode == QUANT_FP8)
+        faults_add(f, ERR_UNSUPPORTED, p->name,
+                   "%s is stored as fp8, which is not a mode of MLX: fuse with --dequantize", p->name);
+}
+
 static int check_counts(const struct rewrite *r, struct error *e)
 {
     const struct rewrite_counts *n = &r->counts;
-    if (!(r->o->quantize || r->o->dequantize) || n->changed)
+    if (r->change || !(r->o->quantize || r->o->dequantize) || n->changed)
         return 0;
     if (r->o->dequantize)
         return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to dequantize, its matrices are dense", r->dir);
@@ -176,7 +193,8 @@ int rewrite_plan(struct rewrite *r, struct error *e)
     if ((err = check_rules(r, e)) != 0)
         return err;
     for (size_t i = 0; i < r->n; i++)
-        plan_param(r, &r->v[i], &r->counts, &f);
+        (r->change ? plan_change : plan_param)(r, &r->v[i], &r->counts, &f);
+    r->in_place = r->change && !r->counts.decoded;
     err = faults_report(&f, e);
     faults_deinit(&f);
     return err ? err : check_counts(r, e);
