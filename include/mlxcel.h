@@ -14,8 +14,8 @@
  * mlxcel_free. Structs of options begin with their default at zero, so `= {0}` plus the fields wanted is right;
  * NULL means all defaults.
  *
- * Threads. mlxcel_submit, mlxcel_cancel, mlxcel_wait_work and the text functions may be called from any thread. mlxcel_step and
- * the functions built on it (mlxcel_generate, mlxcel_logits) must be called by one thread at a time, which owns the model's
+ * Threads. mlxcel_submit, mlxcel_cancel, mlxcel_wait_work, the text functions and those of adapters (mlxcel_lora_...) may be
+ * called from any thread. mlxcel_step and the functions built on it (mlxcel_generate, mlxcel_logits) must be called by one thread at a time, which owns the model's
  * state while it does; events are delivered on that thread.
  */
 #ifndef MLXCEL_H
@@ -68,6 +68,16 @@ enum mlxcel_precision { MLXCEL_PRECISION_DEFAULT, MLXCEL_PRECISION_HIGH, MLXCEL_
 enum mlxcel_cache_type { MLXCEL_CACHE_AUTO, MLXCEL_CACHE_F16, MLXCEL_CACHE_F32, MLXCEL_CACHE_Q8_0 };
 enum mlxcel_log_level { MLXCEL_LOG_ERROR, MLXCEL_LOG_WARNING, MLXCEL_LOG_INFO, MLXCEL_LOG_DEBUG };
 
+/* An adapter to load: LoRA, DoRA or replaced parameters, from the files of mlx-lm, mlx-vlm or PEFT. */
+struct mlxcel_lora_source {
+    const char *path;  /* a directory, or the .safetensors file of one */
+    const char *name;  /* what lists call it; NULL: the last part of its path, with a number behind it where that is taken */
+    float       scale; /* a factor beside the adapter's own scale; 0: 1 */
+    bool        idle;  /* only for sequences that choose it: its default scale is 0 until it is set */
+    bool        fuse;    /* only at opening: changes the weights once and for all, with this scale */
+    bool        replace; /* only later: takes the place of the loaded adapter of that name, if there is one */
+};
+
 struct mlxcel_options {
     int         threads;         /* 0: the cores that affinity and cgroup allow */
     const char *cpu_level;       /* NULL: the best this machine has; else a name that --cpu-level takes */
@@ -88,6 +98,10 @@ struct mlxcel_options {
     /* A JSON object: variables of the template for all chats, such as {"enable_thinking": false}; those of a request
      * hold before them. NULL: none. */
     const char *chat_template_kwargs;
+    /* Adapters to load with the model, which get the ids 0, 1, ...; a fault in one is a fault of mlxcel_open. */
+    const struct mlxcel_lora_source *lora;
+    size_t                           n_lora;
+    /* Called by mlxcel_open and mlxcel_lora_load, on their thread. */
     void (*log)(void *ctx, int level, const char *line);
     void *log_ctx;
     int   log_level; /* enum mlxcel_log_level: highest that is delivered */
@@ -121,6 +135,7 @@ struct mlxcel_info {
     int64_t     n_parameter;   /* logical parameters */
     int64_t     weights_bytes; /* as stored in the checkpoint */
     int64_t     kv_bytes_per_token;
+    int64_t     lora_bytes; /* memory of the loaded adapters */
     double      load_seconds;
     bool        has_tokenizer, has_template;
 };
@@ -153,6 +168,45 @@ MLXCEL_API bool mlxcel_is_eos(const struct mlxcel *m, int32_t id);
 MLXCEL_API int  mlxcel_token_bytes(const struct mlxcel *m, int32_t id, char **bytes,
                                    size_t *n); /* raw bytes of a token */
 
+/* ---- adapters ----
+ *
+ * A loaded adapter changes nothing by itself: a sequence chooses adapters and scales when it is submitted and keeps them to
+ * its end, whatever is loaded, unloaded or set meanwhile. Those that choose none get every adapter with its default scale.
+ * Sequences with different adapters share steps, each with the bytes that it would have alone; scale 0 has the base's bytes.
+ */
+
+/* Loads an adapter beside the others, also while sequences run. *id (may be NULL): ids ascend from 0 in order of loading and
+ * are never used again. Refused with one report of all faults, and then nothing has changed: tensors that do not fit the
+ * model's parameters, malformed files, a name that is taken, a default scale whose adapters cannot be combined. */
+MLXCEL_API int mlxcel_lora_load(struct mlxcel *m, const struct mlxcel_lora_source *source, int *id,
+                                struct mlxcel_error *err);
+/* MLXCEL_ENOTFOUND: no such adapter. Sequences that chose it keep it; its memory is freed when the last of them ends. */
+MLXCEL_API int mlxcel_lora_unload(struct mlxcel *m, int id, struct mlxcel_error *err);
+
+struct mlxcel_lora {
+    int   id;
+    float scale;
+};
+/* Sets default scales: of the adapters listed; those that are not become 0. MLXCEL_EINVALID, and nothing has changed: an id
+ * that is not loaded or stands twice, a scale that is not finite, a fused adapter's scale (one left out counts as 0), two
+ * that cannot be combined. */
+MLXCEL_API int mlxcel_lora_set_scales(struct mlxcel *m, const struct mlxcel_lora *v, size_t n, struct mlxcel_error *err);
+
+struct mlxcel_lora_info {
+    int         id;
+    const char *name, *path;
+    float       scale;      /* the default as it is now */
+    float       load_scale; /* that of its source */
+    bool        fused;      /* what follows is then not known: "", 0 */
+    const char *format;     /* "mlx-lm", "mlx-vlm", "peft" */
+    const char *kind;       /* "lora", "dora", "full" */
+    int         rank_min, rank_max, n_module; /* of its low-rank pairs */
+    int64_t     n_parameter;                  /* as stored */
+    int64_t     bytes;                        /* in memory */
+};
+/* The loaded adapters, ids ascending. *list is one piece of memory, with its strings, for mlxcel_free. */
+MLXCEL_API int mlxcel_lora_list(struct mlxcel *m, struct mlxcel_lora_info **list, size_t *n, struct mlxcel_error *err);
+
 /* ---- generation ---- */
 
 struct mlxcel_logit_bias {
@@ -183,6 +237,10 @@ struct mlxcel_params {
     size_t                          n_stop;
     const int32_t                  *stop_ids;
     size_t                          n_stop_ids;
+    /* The adapters to run with: NULL for all with their default scales, else these and no others (n_lora 0: none). Refused
+     * as by mlxcel_lora_set_scales. */
+    const struct mlxcel_lora *lora;
+    size_t                    n_lora;
 };
 MLXCEL_API void mlxcel_params_greedy(struct mlxcel_params *p); /* temperature 0, max_tokens -1, n_probs -1 */
 MLXCEL_API void mlxcel_params_chat(struct mlxcel_params *p);   /* 0.8, top_k 40, top_p 0.95, min_p 0.05 */
@@ -226,7 +284,8 @@ MLXCEL_API void mlxcel_wake(struct mlxcel *m);
 MLXCEL_API int mlxcel_generate(struct mlxcel *m, const int32_t *prompt, size_t n_prompt,
                                const struct mlxcel_params *params, mlxcel_on_event *on_event, void *ctx,
                                struct mlxcel_error *err);
-/* Logits of every position: out[n * n_vocab], float32. chunk: rows of one step, 0: the option's. */
+/* Logits of every position, with the adapters' default scales: out[n * n_vocab], float32. chunk: rows of one step, 0: the
+ * option's. */
 MLXCEL_API int mlxcel_logits(struct mlxcel *m, const int32_t *tokens, size_t n, int chunk, float *out,
                              struct mlxcel_error *err);
 

@@ -2,16 +2,20 @@
 #ifndef MLXCEL_API_API_H
 #define MLXCEL_API_API_H
 
+#include "api/registry.h"
 #include "chat/template.h"
 #include "cpu/cpu.h"
 #include "mlxcel.h"
 #include "run/engine.h"
 
 struct mlxcel {
-    struct log            log;
+    struct log log; /* of opening and of loading adapters; to the sink that the options named */
+    void (*log_line)(void *ctx, int level, const char *line);
+    void                 *log_ctx;
     char                 *path, *name;
     struct backend       *backend;
     struct model         *model;
+    struct registry      *registry;  /* adapters */
     struct tokenizer     *tokenizer; /* NULL with weights_only */
     struct chat_template *chat;      /* NULL when the model has none */
     json_t               *variables; /* of the chat template, for requests that do not set them; NULL: none */

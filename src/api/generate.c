@@ -33,10 +33,15 @@ int mlxcel_submit(struct mlxcel *m, const int32_t *prompt, size_t n_prompt, cons
 {
     struct error         e = {0};
     struct mlxcel_params greedy;
+    struct adapter_set  *set = NULL;
     mlxcel_params_greedy(&greedy);
+    params = params ? params : &greedy;
     int code = check_whole(m, &e);
     if (!code)
-        code = engine_submit(m->engine, prompt, n_prompt, params ? params : &greedy, on_event, ctx, id, &e);
+        code = registry_choose(m->registry, params->lora, params->n_lora, &set, &e);
+    if (!code)
+        code = engine_submit(m->engine, prompt, n_prompt, params, set, on_event, ctx, id, &e);
+    adapter_set_unref(set);
     return api_result(code, &e, err);
 }
 
@@ -100,9 +105,13 @@ int mlxcel_generate(struct mlxcel *m, const int32_t *prompt, size_t n_prompt, co
 
 int mlxcel_logits(struct mlxcel *m, const int32_t *tokens, size_t n, int chunk, float *out, struct mlxcel_error *err)
 {
-    struct error e = {0};
-    int          code = check_whole(m, &e);
+    struct error        e = {0};
+    struct adapter_set *set = NULL;
+    int                 code = check_whole(m, &e);
     if (!code)
-        code = engine_logits(m->engine, tokens, n, chunk, out, &e);
+        code = registry_choose(m->registry, NULL, 0, &set, &e);
+    if (!code)
+        code = engine_logits(m->engine, tokens, n, chunk, set, out, &e);
+    adapter_set_unref(set);
     return api_result(code, &e, err);
 }

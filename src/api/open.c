@@ -191,6 +191,18 @@ static int open_text(struct mlxcel *m, const struct mlxcel_options *o, struct er
     return err == ERR_NOT_FOUND && !chosen ? 0 : err;
 }
 
+static int open_adapters(struct mlxcel *m, const struct mlxcel_options *o, struct error *e)
+{
+    int err = registry_new(&m->registry, m->model, m->backend, e);
+    for (size_t i = 0; i < o->n_lora && !err; i++) {
+        if (o->lora[i].fuse)
+            err = error_set(e, ERR_UNSUPPORTED, "fuse", "%s: fusing is not supported yet", o->lora[i].path);
+        else if (o->lora[i].replace)
+            err = error_set(e, ERR_INVALID, "replace", "%s: there is nothing to replace at opening", o->lora[i].path);
+    }
+    return err ? err : registry_load_all(m->registry, o->lora, o->n_lora, &m->log, e);
+}
+
 static int open_engine(struct mlxcel *m, const struct mlxcel_options *o, struct error *e)
 {
     int64_t               model_context = m->model->desc.n_context;
@@ -229,6 +241,8 @@ static int open_model(struct mlxcel *m, const char *model, const struct mlxcel_o
     err = m->name ? open_backend(m, o, e) : error_nomem(e, "the model's name");
     if (!err)
         err = model_load(&m->model, m->path, arch_describe, m->backend, &mo, e);
+    if (!err)
+        err = open_adapters(m, o, e);
     if (!err && !o->weights_only)
         err = open_text(m, o, e);
     if (!err)
@@ -238,8 +252,8 @@ static int open_model(struct mlxcel *m, const char *model, const struct mlxcel_o
 
 static void write_log(void *ctx, enum log_level level, const char *msg)
 {
-    const struct mlxcel_options *o = ctx;
-    o->log(o->log_ctx, (int)level, msg);
+    const struct mlxcel *m = ctx;
+    m->log_line(m->log_ctx, (int)level, msg);
 }
 
 int mlxcel_open(struct mlxcel **out, const char *model, const struct mlxcel_options *options, struct mlxcel_error *err)
@@ -252,10 +266,11 @@ int mlxcel_open(struct mlxcel **out, const char *model, const struct mlxcel_opti
     int                                code;
     if (!m)
         return api_result(error_nomem(&e, "the model"), &e, err);
+    m->log_line = o.log;
+    m->log_ctx = o.log_ctx;
     if (o.log)
-        m->log = (struct log){.write = write_log, .ctx = &o, .level = (enum log_level)o.log_level};
+        m->log = (struct log){.write = write_log, .ctx = m, .level = (enum log_level)o.log_level};
     code = open_model(m, model, &o, &e);
-    m->log = (struct log){0}; /* o ends here */
     m->load_seconds = clock_now() - start;
     if (code) {
         mlxcel_close(m);
@@ -273,6 +288,7 @@ void mlxcel_close(struct mlxcel *m)
     chat_template_free(m->chat);
     json_decref(m->variables);
     tokenizer_free(m->tokenizer);
+    registry_free(m->registry);
     model_free(m->model);
     if (m->backend)
         m->backend->free(m->backend);
@@ -304,6 +320,7 @@ void mlxcel_get_info(const struct mlxcel *m, struct mlxcel_info *info)
                                  .n_parameter = m->model->n_parameter,
                                  .weights_bytes = (int64_t)checkpoint_bytes(m->model->checkpoint),
                                  .kv_bytes_per_token = desc_kv_bytes_per_token(d, m->backend->kv_elem_size),
+                                 .lora_bytes = (int64_t)registry_bytes(m->registry),
                                  .load_seconds = m->load_seconds,
                                  .has_tokenizer = m->tokenizer != NULL,
                                  .has_template = m->chat != NULL};

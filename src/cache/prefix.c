@@ -25,6 +25,11 @@ void prefix_deinit(struct prefix_cache *c)
         drop(c, c->n - 1);
 }
 
+static bool same_key(const struct prefix_entry *x, struct prefix_key key)
+{
+    return x->key.v[0] == key.v[0] && x->key.v[1] == key.v[1];
+}
+
 static int64_t common(const struct prefix_entry *x, const int32_t *tokens, int64_t n)
 {
     int64_t i = 0, most = MIN(n, x->n);
@@ -46,12 +51,13 @@ bool prefix_evict(struct prefix_cache *c)
 }
 
 /* The entry with the longest common beginning, NULL on a miss. */
-static struct prefix_entry *longest(struct prefix_cache *c, const int32_t *tokens, int64_t n, int64_t *length)
+static struct prefix_entry *longest(struct prefix_cache *c, struct prefix_key key, const int32_t *tokens, int64_t n,
+                                    int64_t *length)
 {
     struct prefix_entry *best = NULL;
     *length = 0;
     for (int i = 0; i < c->n; i++) {
-        int64_t k = common(&c->v[i], tokens, n);
+        int64_t k = same_key(&c->v[i], key) ? common(&c->v[i], tokens, n) : 0;
         if (k > *length) {
             *length = k;
             best = &c->v[i];
@@ -60,32 +66,33 @@ static struct prefix_entry *longest(struct prefix_cache *c, const int32_t *token
     return best;
 }
 
-int64_t prefix_lookup(struct prefix_cache *c, const int32_t *tokens, int64_t n, struct page_table *t)
+int64_t prefix_lookup(struct prefix_cache *c, struct prefix_key key, const int32_t *tokens, int64_t n,
+                      struct page_table *t)
 {
     int64_t              length;
-    struct prefix_entry *best = longest(c, tokens, n, &length);
+    struct prefix_entry *best = longest(c, key, tokens, n, &length);
     if (!best)
         return 0;
     best->last_use = ++c->clock;
     while (length % page_pool_tokens(c->pool) && !page_pool_available(c->pool) && c->n > 1)
         prefix_evict(c); /* a page for the copy; never the entry just used */
-    best = longest(c, tokens, n, &length);
+    best = longest(c, key, tokens, n, &length);
     if (page_table_fork(t, c->pool, &best->pages, length, NULL)) /* no page for the copy: the whole ones only */
         length = (int64_t)t->n * page_pool_tokens(c->pool);
     return length;
 }
 
 /* Whether one of entry x and tokens is a beginning of the other: the longer makes it needless. */
-static bool covered(const struct prefix_entry *x, const int32_t *tokens, int64_t n)
+static bool covered(const struct prefix_entry *x, struct prefix_key key, const int32_t *tokens, int64_t n)
 {
-    return common(x, tokens, n) == MIN(x->n, n);
+    return same_key(x, key) && common(x, tokens, n) == MIN(x->n, n);
 }
 
-void prefix_store(struct prefix_cache *c, const int32_t *tokens, int64_t n, struct page_table *t)
+void prefix_store(struct prefix_cache *c, struct prefix_key key, const int32_t *tokens, int64_t n, struct page_table *t)
 {
     size_t bytes;
     for (int i = 0; i < c->n; i++)
-        if (c->v[i].n > n && covered(&c->v[i], tokens, n)) {
+        if (c->v[i].n > n && covered(&c->v[i], key, tokens, n)) {
             c->v[i].last_use = ++c->clock;
             page_table_deinit(t, c->pool);
             return;
@@ -97,10 +104,10 @@ void prefix_store(struct prefix_cache *c, const int32_t *tokens, int64_t n, stru
     }
     memcpy(copy, tokens, bytes);
     for (int i = c->n - 1; i >= 0; i--)
-        if (covered(&c->v[i], tokens, n))
+        if (covered(&c->v[i], key, tokens, n))
             drop(c, i);
     if (c->n == PREFIX_ENTRIES_MAX)
         prefix_evict(c);
-    c->v[c->n++] = (struct prefix_entry){.tokens = copy, .n = n, .pages = *t, .last_use = ++c->clock};
+    c->v[c->n++] = (struct prefix_entry){.key = key, .tokens = copy, .n = n, .pages = *t, .last_use = ++c->clock};
     memset(t, 0, sizeof *t);
 }

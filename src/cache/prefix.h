@@ -1,4 +1,5 @@
-/* The prefix cache: token lists of finished sequences with their pages, reused by later prompts that begin alike.
+/* The prefix cache: token lists of finished sequences with their pages, reused by later prompts that begin alike and run
+ * with the same adapters.
  *
  * A hit is exact to the token: whole pages are shared, the page in which the texts part is copied. Since cached keys and
  * values are the same bits however they were computed (the order law), a hit changes nothing but the time.
@@ -13,7 +14,13 @@
 
 #define PREFIX_ENTRIES_MAX 64
 
+/* What besides tokens decides the bytes of a cache page: a hash of the adapters and their scales; zeros: none. */
+struct prefix_key {
+    uint64_t v[2];
+};
+
 struct prefix_entry {
+    struct prefix_key key;
     int32_t          *tokens;
     int64_t           n;
     struct page_table pages;
@@ -30,9 +37,11 @@ struct prefix_cache {
 void prefix_init(struct prefix_cache *c, struct page_pool *pool);
 void prefix_deinit(struct prefix_cache *c);
 /* Makes *t (empty) hold the longest cached beginning of tokens[0, n) and returns its length, 0 on a miss. */
-int64_t prefix_lookup(struct prefix_cache *c, const int32_t *tokens, int64_t n, struct page_table *t);
+int64_t prefix_lookup(struct prefix_cache *c, struct prefix_key key, const int32_t *tokens, int64_t n,
+                      struct page_table *t);
 /* Takes over the pages of a sequence whose first n positions hold `tokens`; *t is empty afterwards. */
-void prefix_store(struct prefix_cache *c, const int32_t *tokens, int64_t n, struct page_table *t);
+void prefix_store(struct prefix_cache *c, struct prefix_key key, const int32_t *tokens, int64_t n,
+                  struct page_table *t);
 /* Drops the entry that was used longest ago; false when there is none. */
 bool prefix_evict(struct prefix_cache *c);
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/num.h"
+#include "cli/adapters.h"
 #include "cli/input.h"
 #include "cli/output.h"
 
@@ -51,7 +52,9 @@ int api_options(const struct options *o, struct mlxcel_options *out, struct erro
         .log = err_log_line,
         .log_level = o->verbose ? MLXCEL_LOG_DEBUG : MLXCEL_LOG_WARNING,
     };
-    return mlxcel_check_options(out, &fault) ? error_set(e, ERR_USAGE, fault.param, "%s", fault.message) : 0;
+    if (mlxcel_check_options(out, &fault))
+        return error_set(e, ERR_USAGE, fault.param, "%s", fault.message);
+    return adapters_options(o, out, e);
 }
 
 /* Said here, before anything is loaded: the server could only tell it as a load that failed. */

@@ -12,7 +12,7 @@
 /* Copies an API's fault into *e; returns its code, which is one of enum error_code. */
 int api_fault(const struct mlxcel_error *fault, struct error *e);
 
-/* What the options say of threads, precision, cache, level, context, chunk and log; the caller adds the rest. ERR_USAGE:
+/* What the options say of threads, precision, cache, level, context, chunk, adapters and log; the caller adds the rest. ERR_USAGE:
  * they contradict each other. */
 int api_options(const struct options *o, struct mlxcel_options *out, struct error *e);
 /* An enum mlxcel_cache_type by its name. */

@@ -146,12 +146,12 @@ static int report(const struct options *o, const struct bench *b, const struct r
 {
     const struct mlxcel_info *i = &b->info;
     if (o->json)
-        return output_json(json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:i, s:i, s:s, s:s, s:s, s:s, s:s}",
+        return output_json(json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:i, s:i, s:s, s:s, s:s, s:s, s:s}",
                                      "prefill_tok_s", prefill->median, "prefill_tok_s_min", prefill->min,
                                      "prefill_tok_s_max", prefill->max, "decode_tok_s", decode->median,
                                      "decode_tok_s_min", decode->min, "decode_tok_s_max", decode->max, "load_s",
                                      i->load_seconds, "peak_rss_bytes", (json_int_t)process_peak_rss(), "weights_bytes",
-                                     (json_int_t)i->weights_bytes, "depth", b->depth, "threads", i->threads,
+                                     (json_int_t)i->weights_bytes, "lora_bytes", (json_int_t)i->lora_bytes, "depth", b->depth, "threads", i->threads,
                                      "cpu_level", i->cpu_level, "precision", i->precision, "cache_type", i->cache_type,
                                      "model", i->name, "version", mlxcel_version()),
                            b->e);

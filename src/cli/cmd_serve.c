@@ -6,11 +6,7 @@
 /* Options that are known and not built. */
 static int refuse(const struct options *o, struct error *e)
 {
-    const char *name = o->serve_lora.n ? "--lora"
-                       : o->lora_fuse  ? "--lora-fuse"
-                       : o->metrics    ? "--metrics"
-                       : o->slots      ? "--slots"
-                                       : NULL;
+    const char *name = o->metrics ? "--metrics" : o->slots ? "--slots" : NULL;
     return name ? error_set(e, ERR_USAGE, name, "%s is not supported yet", name) : 0;
 }
 

@@ -24,14 +24,16 @@ struct engine {
     struct page_pool       *pool;
     struct prefix_cache     prefix;
     struct activations      act;
+    struct run_limits       limits; /* of the backend's scratch */
 
     /* the step under construction: owner's thread only */
-    int32_t     *token, *position, *seq, *logit_row; /* [chunk] */
-    void      ***pages;                              /* [parallel] */
-    struct seq **active;                             /* [parallel]; slots [0, n_active); guarded by lock for cancel */
-    int          n_active;
-    double       row_seconds;  /* time of a prompt's row, as the last such step took */
-    bool         row_measured; /* until then: of a step of few rows, which bounds it from above */
+    int32_t                *token, *position, *seq, *logit_row; /* [chunk] */
+    void                 ***pages;                              /* [parallel] */
+    const struct lora_set **lora;                               /* [parallel] */
+    struct seq            **active; /* [parallel]; slots [0, n_active); guarded by lock for cancel */
+    int                     n_active;
+    double                  row_seconds;  /* time of a prompt's row, as the last such step took */
+    bool                    row_measured; /* until then: of a step of few rows, which bounds it from above */
 
     pthread_mutex_t lock; /* guards the rest and active */
     pthread_cond_t  work;
@@ -63,9 +65,10 @@ static int allocate(struct engine *g, struct error *e)
     g->seq = malloc(row_bytes);
     g->logit_row = malloc(row_bytes);
     g->pages = calloc((size_t)o->parallel, sizeof *g->pages);
+    g->lora = calloc((size_t)o->parallel, sizeof *g->lora);
     g->active = calloc((size_t)o->parallel, sizeof(struct seq *));
     g->eos = malloc((o->n_eos + 1) * sizeof *g->eos);
-    if (!g->token || !g->position || !g->seq || !g->logit_row || !g->pages || !g->active || !g->eos)
+    if (!g->token || !g->position || !g->seq || !g->logit_row || !g->pages || !g->lora || !g->active || !g->eos)
         return error_nomem(e, "the engine");
     if (o->n_eos)
         memcpy(g->eos, o->eos, o->n_eos * sizeof *g->eos);
@@ -74,7 +77,21 @@ static int allocate(struct engine *g, struct error *e)
         return err;
     prefix_init(&g->prefix, g->pool);
     err = activations_init(&g->act, g->model, rows, MIN(rows, MAX(o->parallel, LOGIT_ROWS)), e);
+    g->limits = lim;
     return err ? err : g->model->backend->reserve(g->model->backend, &lim, e);
+}
+
+/* Makes the backend's scratch large enough for a set of adapters; between steps. */
+static int reserve_rank(struct engine *g, const struct adapter_set *set, struct error *e)
+{
+    struct run_limits lim = g->limits;
+    if (!set || set->lora->rank <= lim.n_rank)
+        return 0;
+    lim.n_rank = set->lora->rank;
+    int err = g->model->backend->reserve(g->model->backend, &lim, e);
+    if (!err)
+        g->limits = lim;
+    return err;
 }
 
 int engine_new(struct engine **out, const struct model *m, const struct tokenizer *t, const struct engine_options *o,
@@ -120,6 +137,7 @@ void engine_free(struct engine *g)
     free(g->seq);
     free(g->logit_row);
     free(g->pages);
+    free(g->lora);
     free(g->active);
     free(g->eos);
     pthread_mutex_destroy(&g->lock);
@@ -149,7 +167,7 @@ static int check_tokens(const struct engine *g, const int32_t *tokens, size_t n,
 }
 
 int engine_submit(struct engine *g, const int32_t *prompt, size_t n_prompt, const struct mlxcel_params *params,
-                  mlxcel_on_event *on_event, void *ctx, int64_t *id, struct error *e)
+                  struct adapter_set *adapters, mlxcel_on_event *on_event, void *ctx, int64_t *id, struct error *e)
 {
     struct seq *s;
     size_t      room = (size_t)g->o.context - (params->max_tokens != 0);
@@ -166,6 +184,8 @@ int engine_submit(struct engine *g, const int32_t *prompt, size_t n_prompt, cons
         return err;
     s->on_event = on_event;
     s->ctx = ctx;
+    s->adapters = adapters;
+    adapter_set_ref(adapters);
     pthread_mutex_lock(&g->lock);
     if (g->n_waiting == QUEUE_MAX) {
         pthread_mutex_unlock(&g->lock);
@@ -212,6 +232,11 @@ void engine_wake(struct engine *g)
     pthread_mutex_unlock(&g->lock);
 }
 
+static struct prefix_key prefix_key_of(const struct seq *s)
+{
+    return s->adapters ? (struct prefix_key){{s->adapters->key[0], s->adapters->key[1]}} : (struct prefix_key){{0}};
+}
+
 /* Takes the sequence in slot i out, delivers its last event unless `delivered`, and keeps its cache for later prompts. */
 static void retire(struct engine *g, int i, int finish, const struct error *error, bool delivered)
 {
@@ -222,7 +247,7 @@ static void retire(struct engine *g, int i, int finish, const struct error *erro
     if (!delivered)
         seq_end(s, finish, error, clock_now());
     if (!g->o.no_prefix_cache && finish != MLXCEL_FAILED)
-        prefix_store(&g->prefix, s->tokens, s->n_done, &s->pages);
+        prefix_store(&g->prefix, prefix_key_of(s), s->tokens, s->n_done, &s->pages);
     seq_free(s, g->pool);
 }
 
@@ -244,12 +269,16 @@ static struct seq *next_waiting(struct engine *g)
 
 static void admit(struct engine *g)
 {
-    struct seq *s;
+    struct seq  *s;
+    struct error e;
     while ((s = next_waiting(g)) != NULL) {
         s->start = clock_now();
         s->admitted = true;
-        if (!g->o.no_prefix_cache && !s->params.no_cache_prompt)
-            s->n_done = s->n_cached = prefix_lookup(&g->prefix, s->tokens, s->n_prompt - 1, &s->pages);
+        if (reserve_rank(g, s->adapters, &e))
+            retire(g, g->n_active - 1, MLXCEL_FAILED, &e, false);
+        else if (!g->o.no_prefix_cache && !s->params.no_cache_prompt)
+            s->n_done = s->n_cached =
+                prefix_lookup(&g->prefix, prefix_key_of(s), s->tokens, s->n_prompt - 1, &s->pages);
     }
 }
 
@@ -350,6 +379,9 @@ static void compose(struct engine *g, struct step *st)
     for (int i = 0; i < g->n_active; i++) {
         g->active[i]->rows = 0;
         g->active[i]->logit = -1;
+        g->lora[i] = g->active[i]->adapters ? g->active[i]->adapters->lora : NULL;
+        if (g->lora[i])
+            st->lora = g->lora;
         n_decoding += is_decoding(g->active[i]);
     }
     for (int i = 0; i < g->n_active; i++)
@@ -432,8 +464,8 @@ static void copy_logits(float *out, const float *logits, int n)
         out[i] = isnan(logits[i]) ? NAN : logits[i];
 }
 
-static void logits_step(struct engine *g, struct page_table *t, const int32_t *tokens, int64_t first, int rows,
-                        float *out)
+static void logits_step(struct engine *g, struct page_table *t, const struct lora_set *lora, const int32_t *tokens,
+                        int64_t first, int rows, float *out)
 {
     void *const *pages = t->v;
     struct step  st = {.n_row = rows,
@@ -443,7 +475,8 @@ static void logits_step(struct engine *g, struct page_table *t, const int32_t *t
                        .pages = &pages,
                        .n_seq = 1,
                        .n_logit = rows,
-                       .logit_row = g->logit_row};
+                       .logit_row = g->logit_row,
+                       .lora = lora ? &lora : NULL};
     struct run   run = {.backend = g->model->backend, .step = &st};
     int          n_vocab = g->model->desc.n_vocab;
     for (int i = 0; i < rows; i++) {
@@ -460,7 +493,8 @@ static void logits_step(struct engine *g, struct page_table *t, const int32_t *t
     }
 }
 
-int engine_logits(struct engine *g, const int32_t *tokens, size_t n, int chunk, float *out, struct error *e)
+int engine_logits(struct engine *g, const int32_t *tokens, size_t n, int chunk, const struct adapter_set *adapters,
+                  float *out, struct error *e)
 {
     struct page_pool *pool = NULL;
     struct page_table table = {0};
@@ -469,13 +503,16 @@ int engine_logits(struct engine *g, const int32_t *tokens, size_t n, int chunk, 
         return err;
     if (n > (size_t)g->o.context)
         return error_set(e, ERR_CONTEXT, "tokens", "%zu tokens are more than the context of %d", n, g->o.context);
-    err = page_pool_new(&pool, g->model->page_bytes, g->o.page_tokens, INT64_MAX, e);
+    err = reserve_rank(g, adapters, e);
+    if (!err)
+        err = page_pool_new(&pool, g->model->page_bytes, g->o.page_tokens, INT64_MAX, e);
     if (!err)
         err = page_table_grow(&table, pool, (int64_t)n, e);
     if (chunk <= 0 || chunk > g->o.chunk)
         chunk = g->o.chunk;
     for (int64_t i = 0; !err && i < (int64_t)n; i += chunk)
-        logits_step(g, &table, tokens, i, (int)MIN((int64_t)chunk, (int64_t)n - i), out);
+        logits_step(g, &table, adapters ? adapters->lora : NULL, tokens, i, (int)MIN((int64_t)chunk, (int64_t)n - i),
+                    out);
     if (pool)
         page_table_deinit(&table, pool);
     page_pool_free(pool);

@@ -11,6 +11,7 @@
 #ifndef MLXCEL_RUN_ENGINE_H
 #define MLXCEL_RUN_ENGINE_H
 
+#include "adapt/adapt.h"
 #include "base/log.h"
 #include "mlxcel.h"
 #include "model/model.h"
@@ -19,11 +20,11 @@
 struct engine;
 
 struct engine_options {
-    int     context;  /* tokens of one sequence */
-    int     parallel; /* sequences at once */
-    int     chunk;    /* rows of a step */
-    int     page_tokens;
-    bool    no_prefix_cache;
+    int            context;  /* tokens of one sequence */
+    int            parallel; /* sequences at once */
+    int            chunk;    /* rows of a step */
+    int            page_tokens;
+    bool           no_prefix_cache;
     const int32_t *eos; /* ids that end an answer; copied */
     size_t         n_eos;
 };
@@ -33,8 +34,10 @@ int  engine_new(struct engine **out, const struct model *m, const struct tokeniz
                 struct error *e);
 void engine_free(struct engine *g);
 
+/* adapters: what the sequence runs with, whatever params->lora says; NULL: the base alone. The engine takes references of its
+ * own. */
 int  engine_submit(struct engine *g, const int32_t *prompt, size_t n_prompt, const struct mlxcel_params *params,
-                   mlxcel_on_event *on_event, void *ctx, int64_t *id, struct error *e);
+                   struct adapter_set *adapters, mlxcel_on_event *on_event, void *ctx, int64_t *id, struct error *e);
 void engine_cancel(struct engine *g, int64_t id);
 int  engine_step(struct engine *g, int *active, struct error *e);
 void engine_wait_work(struct engine *g);
@@ -42,7 +45,8 @@ void engine_wake(struct engine *g);
 bool engine_is_eos(const struct engine *g, int32_t id);
 
 /* Logits of all positions, out[n * n_vocab], with a cache of its own. chunk <= 0: the engine's. */
-int engine_logits(struct engine *g, const int32_t *tokens, size_t n, int chunk, float *out, struct error *e);
+int engine_logits(struct engine *g, const int32_t *tokens, size_t n, int chunk, const struct adapter_set *adapters,
+                  float *out, struct error *e);
 
 /* Copies an internal error into a public one (NULL is fine) and returns its code. */
 int error_export(const struct error *from, struct mlxcel_error *to);

@@ -52,6 +52,7 @@ void seq_free(struct seq *s, struct page_pool *pool)
         return;
     if (pool)
         page_table_deinit(&s->pages, pool);
+    adapter_set_unref(s->adapters);
     sampler_free(s->sampler);
     answer_deinit(&s->answer);
     buf_deinit(&s->text);
@@ -132,14 +133,13 @@ void seq_end(struct seq *s, int finish, const struct error *error, double now)
 
 int error_export(const struct error *from, struct mlxcel_error *to)
 {
-    _Static_assert((int)ERR_USAGE == MLXCEL_EUSAGE && (int)ERR_INVALID == MLXCEL_EINVALID &&
-                       (int)ERR_CONTEXT == MLXCEL_ECONTEXT && (int)ERR_UNSUPPORTED == MLXCEL_EUNSUPPORTED &&
-                       (int)ERR_NOT_FOUND == MLXCEL_ENOTFOUND && (int)ERR_FORMAT == MLXCEL_EFORMAT &&
-                       (int)ERR_MISFIT == MLXCEL_EMISFIT && (int)ERR_IO == MLXCEL_EIO &&
-                       (int)ERR_NOMEM == MLXCEL_ENOMEM && (int)ERR_LIMIT == MLXCEL_ELIMIT &&
-                       (int)ERR_BUSY == MLXCEL_EBUSY && (int)ERR_CANCELLED == MLXCEL_ECANCELLED &&
-                       (int)ERR_INTERNAL == MLXCEL_EINTERNAL,
-                   "public and internal codes agree");
+    _Static_assert(
+        (int)ERR_USAGE == MLXCEL_EUSAGE && (int)ERR_INVALID == MLXCEL_EINVALID && (int)ERR_CONTEXT == MLXCEL_ECONTEXT &&
+            (int)ERR_UNSUPPORTED == MLXCEL_EUNSUPPORTED && (int)ERR_NOT_FOUND == MLXCEL_ENOTFOUND &&
+            (int)ERR_FORMAT == MLXCEL_EFORMAT && (int)ERR_MISFIT == MLXCEL_EMISFIT && (int)ERR_IO == MLXCEL_EIO &&
+            (int)ERR_NOMEM == MLXCEL_ENOMEM && (int)ERR_LIMIT == MLXCEL_ELIMIT && (int)ERR_BUSY == MLXCEL_EBUSY &&
+            (int)ERR_CANCELLED == MLXCEL_ECANCELLED && (int)ERR_INTERNAL == MLXCEL_EINTERNAL,
+        "public and internal codes agree");
     if (to) {
         to->code = from->code;
         memcpy(to->param, from->param, sizeof to->param);

@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "adapt/adapt.h"
 #include "cache/pages.h"
 #include "mlxcel.h"
 #include "run/answer.h"
@@ -11,7 +12,7 @@
 
 struct seq {
     int64_t              id;
-    struct seq          *next; /* in the waiting queue */
+    struct seq          *next;   /* in the waiting queue */
     struct mlxcel_params params; /* strings and lists are not used after seq_new */
     mlxcel_on_event     *on_event;
     void                *ctx;
@@ -21,20 +22,21 @@ struct seq {
     int64_t              n_done; /* positions whose keys and values are in the cache */
     int64_t              n_cached;
     struct page_table    pages;
+    struct adapter_set  *adapters; /* a reference; NULL: the base alone */
     struct sampler      *sampler;
     struct answer        answer;
     int32_t             *stop_ids;
     size_t               n_stop_ids;
     double               start, first; /* clock: admitted, first token */
     bool                 admitted;
-    int                  rows; /* in the current step */
+    int                  rows;  /* in the current step */
     int                  logit; /* index of its logit row in the current step, -1 none */
     struct buf           text;
 };
 
 /* Copies prompt and params; n_max: tokens that it may hold. */
-int  seq_new(struct seq **out, const int32_t *prompt, size_t n_prompt, const struct mlxcel_params *params, int64_t n_max,
-             int n_vocab, const struct tokenizer *t, struct error *e);
+int seq_new(struct seq **out, const int32_t *prompt, size_t n_prompt, const struct mlxcel_params *params, int64_t n_max,
+            int n_vocab, const struct tokenizer *t, struct error *e);
 void seq_free(struct seq *s, struct page_pool *pool);
 
 /* Takes the token that was drawn: appends it, makes the event and delivers it. eos: it ends an answer. Returns the finish

@@ -101,7 +101,7 @@ static void submit(struct engine *g, int i, struct result *r)
     struct error         e = {0};
     struct mlxcel_params p = params_of(i);
     prompt_of(i, prompt, &n);
-    if (engine_submit(g, prompt, (size_t)n, &p, collect, r, NULL, &e))
+    if (engine_submit(g, prompt, (size_t)n, &p, NULL, collect, r, NULL, &e))
         fail_msg("%s", e.msg);
 }
 
@@ -155,7 +155,7 @@ static void test_prefix_hit_changes_nothing(void **state)
     assert_same(&warm, &cold, "prefix hit");
     struct mlxcel_params p = params_of(8);
     p.no_cache_prompt = true;
-    assert_int_equal(engine_submit(b.g, prompt, (size_t)n, &p, collect, &off, NULL, NULL), 0);
+    assert_int_equal(engine_submit(b.g, prompt, (size_t)n, &p, NULL, collect, &off, NULL, NULL), 0);
     run_all(b.g);
     assert_int_equal(off.n_cached, 0);
     assert_same(&off, &cold, "cache off");
@@ -188,15 +188,15 @@ static void test_context_ends_the_answer(void **state)
     (void)state;
     bench_open(&b, 1, 64, 40, true, NULL);
     mlxcel_params_greedy(&p);
-    assert_int_equal(engine_submit(b.g, prompt, 30, &p, collect, &r, NULL, &e), 0);
+    assert_int_equal(engine_submit(b.g, prompt, 30, &p, NULL, collect, &r, NULL, &e), 0);
     run_all(b.g);
     assert_int_equal(r.n, 10);
     assert_int_equal(r.finish, MLXCEL_LENGTH);
-    assert_int_equal(engine_submit(b.g, prompt, 40, &p, collect, &r, NULL, &e), ERR_CONTEXT);
+    assert_int_equal(engine_submit(b.g, prompt, 40, &p, NULL, collect, &r, NULL, &e), ERR_CONTEXT);
     assert_non_null(strstr(e.msg, "40 tokens"));
     p.max_tokens = 0;
     memset(&r, 0, sizeof r);
-    assert_int_equal(engine_submit(b.g, prompt, 40, &p, collect, &r, NULL, &e), 0);
+    assert_int_equal(engine_submit(b.g, prompt, 40, &p, NULL, collect, &r, NULL, &e), 0);
     run_all(b.g);
     assert_int_equal(r.n, 0);
     assert_int_equal(r.finish, MLXCEL_LENGTH);
@@ -221,7 +221,7 @@ static void test_eos_and_stop_ids(void **state)
         first++;
     p.stop_ids = &third;
     p.n_stop_ids = 1;
-    assert_int_equal(engine_submit(b.g, prompt, (size_t)n, &p, collect, &r, NULL, NULL), 0);
+    assert_int_equal(engine_submit(b.g, prompt, (size_t)n, &p, NULL, collect, &r, NULL, NULL), 0);
     run_all(b.g);
     assert_int_equal(r.finish, MLXCEL_STOP);
     assert_int_equal(r.n, first + 1);
@@ -234,7 +234,7 @@ static void test_eos_and_stop_ids(void **state)
     memset(&r, 0, sizeof r);
     p = params_of(4);
     p.ignore_eos = true;
-    assert_int_equal(engine_submit(b.g, prompt, (size_t)n, &p, collect, &r, NULL, NULL), 0);
+    assert_int_equal(engine_submit(b.g, prompt, (size_t)n, &p, NULL, collect, &r, NULL, NULL), 0);
     run_all(b.g);
     assert_same(&r, &plain, "ignore_eos");
     bench_close(&b);
@@ -252,7 +252,7 @@ static void test_cancel(void **state)
     submit(b.g, 1, &a);
     submit(b.g, 2, &c);
     struct mlxcel_params p = params_of(3);
-    assert_int_equal(engine_submit(b.g, prompt, 4, &p, collect, &waiting, &id, NULL), 0);
+    assert_int_equal(engine_submit(b.g, prompt, 4, &p, NULL, collect, &waiting, &id, NULL), 0);
     engine_cancel(b.g, id);
     engine_cancel(b.g, 12345);
     run_all(b.g);
@@ -267,7 +267,7 @@ static void test_cancel(void **state)
 static void refused(struct engine *g, const int32_t *prompt, size_t n, const struct mlxcel_params *p, const char *say)
 {
     struct error e = {0};
-    assert_int_equal(engine_submit(g, prompt, n, p, collect, NULL, NULL, &e), ERR_INVALID);
+    assert_int_equal(engine_submit(g, prompt, n, p, NULL, collect, NULL, NULL, &e), ERR_INVALID);
     if (!strstr(e.msg, say))
         fail_msg("\"%s\" does not say \"%s\"", e.msg, say);
 }
@@ -302,11 +302,11 @@ static void test_queue(void **state)
     (void)state;
     bench_open(&b, 1, 64, 256, false, NULL);
     mlxcel_params_greedy(&p);
-    assert_int_equal(engine_submit(b.g, prompt, 1, &p, collect, &running, NULL, &e), 0);
+    assert_int_equal(engine_submit(b.g, prompt, 1, &p, NULL, collect, &running, NULL, &e), 0);
     assert_int_equal(engine_step(b.g, &active, &e), 0);
     for (int i = 0; i < 1024; i++)
-        assert_int_equal(engine_submit(b.g, prompt, 1, &p, collect, &waiting[i == 1023 ? 0 : i ? 1 : 2], i ? &id : &first, &e), 0);
-    assert_int_equal(engine_submit(b.g, prompt, 1, &p, NULL, NULL, NULL, &e), ERR_BUSY);
+        assert_int_equal(engine_submit(b.g, prompt, 1, &p, NULL, collect, &waiting[i == 1023 ? 0 : i ? 1 : 2], i ? &id : &first, &e), 0);
+    assert_int_equal(engine_submit(b.g, prompt, 1, &p, NULL, NULL, NULL, NULL, &e), ERR_BUSY);
     engine_cancel(b.g, first);
     engine_cancel(b.g, first + 500);
     engine_cancel(b.g, id);
@@ -316,8 +316,8 @@ static void test_queue(void **state)
         assert_int_equal(waiting[i].finish, MLXCEL_CANCELLED);
     assert_int_equal(running.n, 2);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(engine_submit(b.g, prompt, 1, &p, NULL, NULL, NULL, &e), 0);
-    assert_int_equal(engine_submit(b.g, prompt, 1, &p, NULL, NULL, NULL, &e), ERR_BUSY);
+        assert_int_equal(engine_submit(b.g, prompt, 1, &p, NULL, NULL, NULL, NULL, &e), 0);
+    assert_int_equal(engine_submit(b.g, prompt, 1, &p, NULL, NULL, NULL, NULL, &e), ERR_BUSY);
     bench_close(&b); /* with all of them waiting */
 }
 

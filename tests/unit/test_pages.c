@@ -62,11 +62,13 @@ static void test_grow_and_fork(void **state)
     page_pool_free(p);
 }
 
+static const struct prefix_key base, other = {{1, 0}}, third = {{0, 1}};
+
 static void store(struct prefix_cache *c, struct page_pool *p, const int32_t *tokens, int64_t n)
 {
     struct page_table t = {0};
     assert_int_equal(page_table_grow(&t, p, n, NULL), 0);
-    prefix_store(c, tokens, n, &t);
+    prefix_store(c, base, tokens, n, &t);
     assert_null(t.v);
 }
 
@@ -81,14 +83,14 @@ static void test_prefix(void **state)
         x[i] = y[i] = i;
     y[100] = -1;
     prefix_init(&c, p);
-    assert_int_equal(prefix_lookup(&c, x, 200, &t), 0);
+    assert_int_equal(prefix_lookup(&c, base, x, 200, &t), 0);
     store(&c, p, x, 150);
     store(&c, p, y, 180);
     assert_int_equal(c.n, 2);
-    assert_int_equal(prefix_lookup(&c, x, 200, &t), 150);
+    assert_int_equal(prefix_lookup(&c, base, x, 200, &t), 150);
     assert_int_equal(t.n, 3);
     page_table_deinit(&t, p);
-    assert_int_equal(prefix_lookup(&c, y, 120, &t), 120);
+    assert_int_equal(prefix_lookup(&c, base, y, 120, &t), 120);
     page_table_deinit(&t, p);
     store(&c, p, x, 200); /* covers the first entry */
     assert_int_equal(c.n, 2);
@@ -96,7 +98,7 @@ static void test_prefix(void **state)
     assert_int_equal(c.n, 2);
     assert_int_equal(page_pool_available(p), 20 - 3 - 4);
     assert_true(prefix_evict(&c)); /* y was used longest ago */
-    assert_int_equal(prefix_lookup(&c, y, 200, &t), 100);
+    assert_int_equal(prefix_lookup(&c, base, y, 200, &t), 100);
     page_table_deinit(&t, p);
     assert_true(prefix_evict(&c));
     assert_false(prefix_evict(&c));
@@ -121,6 +123,33 @@ static void test_many_entries(void **state)
 }
 
 /* The page for the copy is taken from the entry used longest ago, never from the one that is hit. */
+/* Entries of different keys share nothing, whichever of them is longer; of one key they cover each other. */
+static void test_keys(void **state)
+{
+    struct page_pool   *p = pool(20);
+    struct prefix_cache c;
+    struct page_table   t = {0};
+    int32_t             x[200];
+    (void)state;
+    for (int i = 0; i < 200; i++)
+        x[i] = i;
+    prefix_init(&c, p);
+    assert_int_equal(page_table_grow(&t, p, 150, NULL), 0);
+    prefix_store(&c, other, x, 150, &t);
+    assert_int_equal(prefix_lookup(&c, base, x, 200, &t), 0);
+    assert_int_equal(prefix_lookup(&c, third, x, 200, &t), 0);
+    store(&c, p, x, 100); /* covered but for its key */
+    store(&c, p, x, 180); /* covers but for the first's key */
+    assert_int_equal(c.n, 2);
+    assert_int_equal(prefix_lookup(&c, other, x, 200, &t), 150);
+    page_table_deinit(&t, p);
+    assert_int_equal(prefix_lookup(&c, base, x, 200, &t), 180);
+    page_table_deinit(&t, p);
+    assert_int_equal(prefix_lookup(&c, third, x, 200, &t), 0);
+    prefix_deinit(&c);
+    page_pool_free(p);
+}
+
 static void test_hit_evicts(void **state)
 {
     struct page_pool   *p = pool(3);
@@ -132,7 +161,7 @@ static void test_hit_evicts(void **state)
     store(&c, p, x, 100);
     store(&c, p, y, 1);
     assert_int_equal(page_pool_available(p), 0);
-    assert_int_equal(prefix_lookup(&c, x, 99, &t), 99);
+    assert_int_equal(prefix_lookup(&c, base, x, 99, &t), 99);
     assert_int_equal(t.n, 2);
     assert_int_equal(c.n, 1);
     assert_int_equal(c.v[0].n, 100);
@@ -151,7 +180,7 @@ static void test_hit_without_room(void **state)
     (void)state;
     prefix_init(&c, p);
     store(&c, p, x, 100);
-    assert_int_equal(prefix_lookup(&c, x, 99, &t), TOKENS);
+    assert_int_equal(prefix_lookup(&c, base, x, 99, &t), TOKENS);
     assert_int_equal(t.n, 1);
     page_table_deinit(&t, p);
     prefix_deinit(&c);
@@ -161,9 +190,9 @@ static void test_hit_without_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_limit_and_reuse),  cmocka_unit_test(test_grow_and_fork),
-        cmocka_unit_test(test_prefix),           cmocka_unit_test(test_many_entries),
-        cmocka_unit_test(test_hit_without_room), cmocka_unit_test(test_hit_evicts),
+        cmocka_unit_test(test_limit_and_reuse), cmocka_unit_test(test_grow_and_fork),    cmocka_unit_test(test_prefix),
+        cmocka_unit_test(test_many_entries),    cmocka_unit_test(test_hit_without_room), cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_hit_evicts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
