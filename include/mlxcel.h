@@ -75,7 +75,7 @@ struct mlxcel_lora_source {
     float       scale; /* a factor beside the adapter's own scale; 0: 1 */
     bool        idle;  /* only for sequences that choose it: its default scale is 0 until it is set */
     bool        fuse;    /* only at opening: changes the weights once and for all, with this scale */
-    bool        replace; /* only later: takes the place of the loaded adapter of that name, if there is one */
+    bool        replace; /* only later: instead of the loaded adapter of that name, if any; its id and default scale stay */
 };
 
 struct mlxcel_options {

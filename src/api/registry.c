@@ -196,43 +196,75 @@ static char *make_name(const struct registry *r, const char *path, int id)
     return name;
 }
 
-/* Puts an adapter, whose reference it takes in any case, on the list, in the place of the one it replaces. */
-static int put_on(struct registry *r, const struct mlxcel_lora_source *s, struct adapter *a, int *id, struct error *e)
+/* An entry for the adapter, whose reference it takes in any case; of the id `id`. */
+static int make_entry(const struct registry *r, const struct mlxcel_lora_source *s, struct adapter *a, int id,
+                      struct entry *x, struct error *e)
 {
-    float               scale = s->scale == 0 ? 1 : s->scale;
-    struct entry        x = {.adapter = a, .fused = s->fuse, .scale = s->idle ? 0 : scale, .load_scale = scale};
-    struct adapter_set *set = NULL;
-    pthread_mutex_lock(&r->lock);
-    struct entry *old = s->replace && s->name ? find_name(r, s->name) : NULL;
-    size_t        at = old ? (size_t)(old - r->v) : 0;
-    int           err = r->next_id == INT_MAX ? error_set(e, ERR_LIMIT, NULL, "too many adapters were loaded") : 0;
-    struct entry *v = r->n < r->cap ? r->v : realloc(r->v, (r->n * 2 + 8) * sizeof *v);
-    if (v && v != r->v) {
+    float scale = s->scale == 0 ? 1 : s->scale;
+    *x = (struct entry){.id = id,
+                        .adapter = a,
+                        .fused = s->fuse,
+                        .scale = s->idle ? 0 : scale,
+                        .load_scale = scale,
+                        .path = strdup(s->path)};
+    x->name = s->name ? strdup(s->name) : make_name(r, s->path, id);
+    return x->path && x->name ? 0 : error_nomem(e, "the list of adapters");
+}
+
+static int put_last(struct registry *r, const struct entry *x, struct adapter_set **set, struct error *e)
+{
+    if (r->next_id == INT_MAX)
+        return error_set(e, ERR_LIMIT, NULL, "too many adapters were loaded");
+    if (r->n == r->cap) {
+        struct entry *v = realloc(r->v, (r->n * 2 + 8) * sizeof *v);
+        if (!v)
+            return error_nomem(e, "the list of adapters");
         r->v = v;
         r->cap = r->n * 2 + 8;
     }
-    x.id = r->next_id;
-    x.path = strdup(s->path);
-    x.name = s->name ? strdup(s->name) : make_name(r, s->path, x.id);
-    if (!err && (!v || !x.path || !x.name))
-        err = error_nomem(e, "the list of adapters");
-    if (!err) {
-        old = old ? &r->v[at] : NULL;
-        r->v[r->n++] = x;
-        err = combine(r, NULL, old, &set, e);
-        r->n -= err != 0;
-    }
-    if (!err) {
-        r->next_id++;
-        set_defaults(r, set);
-        if (old)
-            take_off(r, old);
-    }
-    pthread_mutex_unlock(&r->lock);
+    r->v[r->n++] = *x;
+    int err = combine(r, NULL, NULL, set, e);
+    r->n -= err != 0;
+    r->next_id += !err;
+    return err;
+}
+
+/* Swaps *x with the entry at `at`, which keeps its id and its default scale. */
+static int put_in_place(struct registry *r, struct entry *at, struct entry *x, struct adapter_set **set,
+                        struct error *e)
+{
+    struct entry old = *at;
+    x->id = old.id;
+    x->scale = old.scale;
+    *at = *x;
+    int err = combine(r, NULL, NULL, set, e);
     if (err)
-        entry_deinit(&x);
-    else if (id)
+        *at = old;
+    else
+        *x = old;
+    return err;
+}
+
+/* Puts an adapter, whose reference it takes in any case, on the list. */
+static int put_on(struct registry *r, const struct mlxcel_lora_source *s, struct adapter *a, int *id, struct error *e)
+{
+    struct adapter_set *set = NULL;
+    struct entry        x;
+    pthread_mutex_lock(&r->lock);
+    struct entry *old = s->replace && s->name ? find_name(r, s->name) : NULL;
+    int           err = make_entry(r, s, a, r->next_id, &x, e);
+    if (!err && old && old->fused)
+        err = error_set(e, ERR_INVALID, "lora_name", "adapter %d (%s) is fused into the weights and stays", old->id,
+                        old->name);
+    if (!err)
+        err = old ? put_in_place(r, old, &x, &set, e) : put_last(r, &x, &set, e);
+    if (!err)
+        set_defaults(r, set);
+    if (id)
         *id = x.id;
+    pthread_mutex_unlock(&r->lock);
+    if (err || old)
+        entry_deinit(&x); /* the new one, or the one it replaced */
     return err;
 }
 

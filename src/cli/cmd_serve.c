@@ -20,6 +20,7 @@ int cmd_serve(const struct options *o, struct error *e)
                                     .api_key = o->api_key,
                                     .timeout = (int)o->timeout,
                                     .fail_fast = o->fail_fast,
+                                    .lora_runtime = o->lora_runtime,
                                     .plain_chats = o->plain_chats,
                                     .log = &log};
     int err = refuse(o, e);

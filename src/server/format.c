@@ -5,6 +5,11 @@
 
 #include "base/utf8.h"
 
+static const char *model_name(const struct reply *r)
+{
+    return r->params.model ? r->params.model : server_model_id(r->server);
+}
+
 static const char *finish_name(int finish)
 {
     return finish == MLXCEL_STOP ? "stop" : finish == MLXCEL_LENGTH ? "length" : "error";
@@ -105,7 +110,7 @@ static json_t *timings(const struct job_event *ev)
 static json_t *envelope(const struct reply *r, const char *object, json_t *choices)
 {
     return json_pack("{s:s, s:s, s:I, s:s, s:s, s:o}", "id", r->id, "object", object, "created", (json_int_t)r->created,
-                     "model", server_model_id(r->server), "system_fingerprint", mlxcel_version(), "choices", choices);
+                     "model", model_name(r), "system_fingerprint", mlxcel_version(), "choices", choices);
 }
 
 static const char *object_name(const struct reply *r, bool chunk)
@@ -125,7 +130,7 @@ static json_t *wrap_logprobs(const struct reply *r, json_t *l)
 
 static json_t *native_facts(const struct reply *r, const struct job_event *ev)
 {
-    return json_pack("{s:s, s:s, s:s, s:b, s:o}", "model", server_model_id(r->server), "stop_type",
+    return json_pack("{s:s, s:s, s:s, s:b, s:o}", "model", model_name(r), "stop_type",
                      ev->stop_string               ? "word"
                      : ev->finish == MLXCEL_LENGTH ? "limit"
                                                    : "eos",

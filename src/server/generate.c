@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "server/format.h"
+#include "server/lora.h"
 #include "server/prompts.h"
 #include "server/routes.h"
 
@@ -186,6 +187,8 @@ static int start(struct http *h, struct reply *r, json_t *body, struct error *e)
     struct server *s = h->server;
     struct prompts p = {0};
     int            err = params_read(&r->params, body, r->api, s->model, s->info.n_vocab, e);
+    if (!err)
+        err = lora_choose_model(s, body, &r->params, e);
     if (r->api == API_CHAT && s->o.plain_chats)
         r->params.parse_special = false;
     if (!err)

@@ -1,6 +1,7 @@
 /* The small handlers of routes.def. */
 #include <string.h>
 
+#include "server/lora.h"
 #include "server/prompts.h"
 #include "server/routes.h"
 #include "server/server_int.h"
@@ -29,13 +30,15 @@ static json_t *model_value(const struct server *s)
     json_t *meta = json_pack("{s:i, s:i, s:i, s:I, s:I}", "n_vocab", s->info.n_vocab, "n_ctx", s->info.context, "n_ctx_train",
                              s->info.context_model, "n_params", (json_int_t)s->info.n_parameter, "size",
                              (json_int_t)s->info.weights_bytes);
-    return json_pack("{s:s, s:s, s:I, s:s, s:o}", "id", server_model_id(s), "object", "model", "created",
-                     (json_int_t)s->started, "owned_by", "mlxcel", "meta", meta);
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:n, s:o}", "id", server_model_id(s), "object", "model", "created",
+                     (json_int_t)s->started, "owned_by", "mlxcel", "root", server_model_id(s), "parent", "meta", meta);
 }
 
 void route_models(struct http *h)
 {
-    http_reply_json(h, 200, json_pack("{s:s, s:[o]}", "object", "list", "data", model_value(h->server)));
+    json_t *models = json_pack("[o]", model_value(h->server));
+    lora_append_models(h->server, models);
+    http_reply_json(h, 200, json_pack("{s:s, s:o}", "object", "list", "data", models));
 }
 
 /* An id may contain slashes. */
@@ -47,7 +50,12 @@ void route_model(struct http *h)
         http_reply_json(h, 200, model_value(h->server));
         return;
     }
-    error_set(&e, ERR_NOT_FOUND, "model", "the model \"%s\" does not exist; GET /v1/models names the one that is served", id);
+    json_t *adapter = lora_model(h->server, id);
+    if (adapter) {
+        http_reply_json(h, 200, adapter);
+        return;
+    }
+    error_set(&e, ERR_NOT_FOUND, "model", "the model \"%s\" does not exist; GET /v1/models names those that are served", id);
     http_reply_error(h, &e);
 }
 

@@ -46,7 +46,7 @@ static void queue(struct http *h, int status, struct MHD_Response *r, const char
 
 void http_reply_text(struct http *h, const char *type, const char *text)
 {
-    queue(h, 200, MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_PERSISTENT), type);
+    queue(h, 200, MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_MUST_COPY), type);
 }
 
 void http_reply_json(struct http *h, int status, json_t *value)
@@ -90,21 +90,31 @@ void http_reply_error(struct http *h, const struct error *e)
     http_reply_json(h, error_http_status(e->code), http_error_value(e));
 }
 
-json_t *http_body_object(struct http *h)
+static json_t *body_of(struct http *h, json_type type, const char *what)
 {
     struct error e;
     json_t      *v = NULL;
     int          err = pyjson_parse(&v, buf_str(&h->body), "the request body", &e); /* bounds what a tree may hold */
     buf_deinit(&h->body); /* an answer may take long */
-    if (!err && json_is_object(v))
+    if (!err && json_typeof(v) == type)
         return v;
     if (!err)
-        error_set(&e, ERR_INVALID, NULL, "the request body must be a JSON object");
+        error_set(&e, ERR_INVALID, NULL, "the request body must be a JSON %s", what);
     else if (err != ERR_NOMEM)
         e.code = ERR_INVALID;
     json_decref(v);
     http_reply_error(h, &e);
     return NULL;
+}
+
+json_t *http_body_object(struct http *h)
+{
+    return body_of(h, JSON_OBJECT, "object");
+}
+
+json_t *http_body_array(struct http *h)
+{
+    return body_of(h, JSON_ARRAY, "array");
 }
 
 void http_reply_options(struct http *h, const char *allow)

@@ -38,7 +38,7 @@ int  http_start(struct server *s, struct error *e);
 void http_quiesce(struct server *s); /* accepts no new connections */
 void http_stop(struct server *s);    /* after that: closes all connections, waits for their threads */
 
-/* Replies with a text, which must be a constant. */
+/* Replies with a text. */
 void http_reply_text(struct http *h, const char *type, const char *text);
 /* Replies with a JSON value, whose reference is taken (NULL: out of memory, a 500). */
 void http_reply_json(struct http *h, int status, json_t *value);
@@ -60,7 +60,8 @@ void http_stream(struct http *h, http_next *next, void (*done)(void *ctx), void 
 int  http_socket(const struct http *h);
 bool http_socket_closed(int fd);
 
-/* The body as a JSON object (a new reference), once: its text is freed. NULL after replying with 400. */
+/* The body as a JSON object or array (a new reference), once: its text is freed. NULL after replying with 400. */
 json_t *http_body_object(struct http *h);
+json_t *http_body_array(struct http *h);
 
 #endif

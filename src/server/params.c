@@ -9,6 +9,7 @@
 #include <sys/random.h>
 
 #include "base/num.h"
+#include "server/lora.h"
 
 #define ALL (API_CHAT | API_COMPLETIONS | API_NATIVE)
 #define CHATS (API_CHAT | API_TEMPLATE)
@@ -276,6 +277,16 @@ static int read_logprobs(struct request_params *p, json_t *body, enum api api, s
     return err;
 }
 
+static int read_lora(struct request_params *p, json_t *body, struct error *e)
+{
+    json_t *v = get(body, "lora");
+    if (!v)
+        return 0;
+    int err = lora_read_list(v, "lora", &p->lora, &p->sampling.n_lora, e);
+    p->sampling.lora = p->lora;
+    return err;
+}
+
 static int read_stream_options(struct request_params *p, json_t *body, struct error *e)
 {
     json_t *v = get(body, "stream_options");
@@ -360,7 +371,9 @@ int params_read(struct request_params *p, json_t *body, enum api api, const stru
         err = read_logprobs(p, body, api, e);
     if (!err)
         err = read_stream_options(p, body, e);
-    if (!err && model && !json_is_string(model)) /* any name will do: one model is served */
+    if (!err)
+        err = read_lora(p, body, e);
+    if (!err && model && !json_is_string(model)) /* what it names: lora_choose_model */
         err = bad(e, "model", "a string");
     if (!err && cache && !json_is_boolean(cache))
         err = bad(e, "cache_prompt", "true or false");
@@ -376,5 +389,7 @@ void params_deinit(struct request_params *p)
     free(p->stop);
     free(p->bias);
     free(p->stop_ids);
+    free(p->lora);
+    free(p->model);
     memset(p, 0, sizeof *p);
 }

@@ -17,7 +17,9 @@ struct request_params {
     bool                 return_tokens;
     bool                 parse_special; /* special tokens written in the request's texts count as such */
     bool                 add_generation_prompt, continue_final_message; /* how a chat's text ends; not both */
+    char                *model; /* the name of the adapter that the request calls its model; NULL: the model itself */
     /* owned: what the lists of `sampling` point to */
+    struct mlxcel_lora       *lora;
     const char              **stop;
     struct mlxcel_logit_bias *bias;
     int32_t                  *stop_ids;

@@ -26,6 +26,30 @@ int error_import(struct error *e, const struct mlxcel_error *from)
     return error_set(e, from->code, from->param, "%s", from->message);
 }
 
+static struct server *server_new(const struct server_options *o)
+{
+    struct server *s = calloc(1, sizeof *s);
+    json_t        *gone = json_object();
+    if (!s || !gone) {
+        json_decref(gone);
+        free(s);
+        return NULL;
+    }
+    s->o = *o;
+    s->log = *o->log;
+    s->started = (int64_t)time(NULL);
+    s->gone = gone;
+    pthread_mutex_init(&s->gone_lock, NULL);
+    return s;
+}
+
+static void server_free(struct server *s)
+{
+    json_decref(s->gone);
+    pthread_mutex_destroy(&s->gone_lock);
+    free(s);
+}
+
 static void *run_engine(void *arg)
 {
     struct server *s = arg;
@@ -92,7 +116,7 @@ static void *shut_down(void *arg)
         pthread_join(s->engine_thread, NULL);
     }
     mlxcel_close(s->model);
-    free(s);
+    server_free(s);
     return NULL;
 }
 
@@ -115,14 +139,11 @@ static void end(struct server *s)
 
 int server_run(const struct server_options *o, struct error *e)
 {
-    struct server *s = calloc(1, sizeof *s);
+    struct server *s = server_new(o);
     sigset_t       set;
     int            sig, err;
     if (!s)
         return error_nomem(e, "the server");
-    s->o = *o;
-    s->log = *o->log;
-    s->started = (int64_t)time(NULL);
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
@@ -131,14 +152,14 @@ int server_run(const struct server_options *o, struct error *e)
     signal(SIGPIPE, SIG_IGN);
     err = http_start(s, e);
     if (err) {
-        free(s);
+        server_free(s);
         return err;
     }
     err = pthread_create(&s->load_thread, NULL, load, s);
     if (err) {
         http_quiesce(s);
         http_stop(s);
-        free(s);
+        server_free(s);
         return error_errno(e, err, "start a thread of", "the server");
     }
     do

@@ -19,6 +19,7 @@ struct server_options {
     const char           *api_key; /* NULL: none is needed */
     int                   timeout; /* seconds that a connection may be silent, or not take what is sent to it */
     bool                  fail_fast;
+    bool                  lora_runtime; /* requests may load and unload adapters, whoever sends them */
     bool                  plain_chats; /* control tokens written in messages are plain text, whatever a request says */
     struct mlxcel_options open;
     const struct log     *log; /* copied */
