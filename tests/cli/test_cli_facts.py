@@ -88,7 +88,7 @@ def test_arch():
 def test_bench():
     v = json.loads(mlxcel_ok("bench", "-m", MODEL, "-p", 16, "-n", 4, "-b", 2, "-r", 2, "--threads", 1, "--json"))
     assert list(v) == ["prefill_tok_s", "prefill_tok_s_min", "prefill_tok_s_max", "decode_tok_s", "decode_tok_s_min",
-                       "decode_tok_s_max", "load_s", "peak_rss_bytes", "weights_bytes", "depth", "threads", "cpu_level",
+                       "decode_tok_s_max", "load_s", "peak_rss_bytes", "weights_bytes", "lora_bytes", "depth", "threads", "cpu_level",
                        "precision", "cache_type", "model", "version"]
     assert 0 < v["prefill_tok_s_min"] <= v["prefill_tok_s"] <= v["prefill_tok_s_max"]
     assert 0 < v["decode_tok_s_min"] <= v["decode_tok_s"] <= v["decode_tok_s_max"]

@@ -110,8 +110,8 @@ def test_chunked_body_beyond_the_limit(server):
 
 
 def test_routes_known_but_not_built(server):
-    for method, path in [("GET", "/metrics"), ("GET", "/slots"), ("GET", "/lora-adapters"), ("POST", "/lora-adapters"),
-                         ("POST", "/v1/embeddings"), ("POST", "/v1/messages"), ("POST", "/v1/rerank"), ("POST", "/infill")]:
+    for method, path in [("GET", "/metrics"), ("GET", "/slots"), ("POST", "/v1/embeddings"),
+                         ("POST", "/v1/messages"), ("POST", "/v1/rerank"), ("POST", "/infill")]:
         e = error_of(server.request(method, path, b"{}" if method == "POST" else None), 501)
         assert path in e["message"] and e["type"] == "not_supported_error"
 
