@@ -1,6 +1,6 @@
 """Adapters over HTTP: chosen by request, by default scale and by model name, loaded and unloaded while others stream."""
+import json
 import threading
-import time
 
 import pytest
 
@@ -186,31 +186,21 @@ def test_prefixes_are_not_shared(two, files):
 
 
 def test_running_answers_keep_their_scales(two):
-    """Neither a new default nor unloading reaches an answer that has begun."""
-    long = {**BODY, "max_tokens": 400}
-    expect = two.post("/v1/completions", {**long, **only(0), "cache_prompt": False})[2]["choices"][0]
+    """Neither new defaults nor unloading reaches an answer that has begun."""
+    long = {**PROMPT, "max_tokens": 1500, "ignore_eos": True, "cache_prompt": False}
+    expect = two.post("/v1/completions", {**long, **only(0)})[2]["choices"][0]["text"]
     assert two.post("/lora-adapters", [{"id": 0, "scale": 1}])[0] == 200
-    got, begun = [], threading.Event()
-
-    def run():
-        with two.begin("/v1/completions", {**long, "stream": True, "cache_prompt": False}) as c:
-            begun.set()
-            data = b""
-            while not data.endswith(b"data: [DONE]\n\n") and (more := c.recv(65536)):
-                data += more
-            got.append(data)
-
-    t = threading.Thread(target=run)
-    t.start()
-    begun.wait()
-    assert wait_for(lambda: got or two.status("Threads"))
-    time.sleep(0.02)
+    c = two.connect()
+    c.request("POST", "/v1/completions", json.dumps({**long, "stream": True}))
+    r = c.getresponse()
+    lines = [r.readline()]
     assert two.post("/lora-adapters", [{"id": 1, "scale": 3}])[0] == 200
     assert unload(two, "a")[0] == 200
-    t.join()
-    import json
-    events = [json.loads(line[6:]) for line in got[0].split(b"\n") if line.startswith(b"data: {")]
-    assert "".join(e["choices"][0]["text"] for e in events) == expect["text"]
+    lines += r.read().splitlines()
+    c.close()
+    events = [json.loads(line[6:]) for line in lines if line.startswith(b"data: {")]
+    assert "".join(e["choices"][0]["text"] for e in events) == expect
+    assert two.post("/v1/completions", {**long, "max_tokens": 40})[2]["choices"][0]["text"] != expect[:40]
 
 
 # ---- loading and unloading ----
@@ -276,7 +266,8 @@ def test_loading_beside_streams(two, files):
     for t in threads:
         t.start()
     sizes = []
-    for i in range(40):
+    while len(sizes) < 40 or done[0] < 30:
+        i = len(sizes)
         assert load(two, "new", files / "bc"[i % 2 :][:1])[0] == 200
         assert load(two, "new", files / "ca"[i % 2 :][:1], load_inplace=True)[0] == 200
         error_of(load(two, "wide", files / "wide"), 400)
@@ -286,7 +277,7 @@ def test_loading_beside_streams(two, files):
     for t in threads:
         t.join()
     assert not bad, bad[:2]
-    assert done[0] > 10 and sizes[-1] < sizes[9] + 8000, sizes
+    assert sizes[-1] < sizes[9] + 8000, sizes
 
 
 def test_at_the_start(files):
