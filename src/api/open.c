@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "adapt/fuse.h"
 #include "api/api.h"
 #include "arch/arch.h"
 #include "base/clock.h"
@@ -194,13 +195,36 @@ static int open_text(struct mlxcel *m, const struct mlxcel_options *o, struct er
 static int open_adapters(struct mlxcel *m, const struct mlxcel_options *o, struct error *e)
 {
     int err = registry_new(&m->registry, m->model, m->backend, e);
-    for (size_t i = 0; i < o->n_lora && !err; i++) {
-        if (o->lora[i].fuse)
-            err = error_set(e, ERR_UNSUPPORTED, "fuse", "%s: fusing is not supported yet", o->lora[i].path);
-        else if (o->lora[i].replace)
-            err = error_set(e, ERR_INVALID, "replace", "%s: there is nothing to replace at opening", o->lora[i].path);
-    }
     return err ? err : registry_load_all(m->registry, o->lora, o->n_lora, &m->log, e);
+}
+
+/* Lists what is to be fused; returns how many. */
+static size_t fused_of(const struct mlxcel_options *o, struct fuse_adapter *v)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < o->n_lora; i++)
+        if (o->lora[i].fuse && !o->lora[i].idle)
+            v[n++] = (struct fuse_adapter){o->lora[i].path, o->lora[i].scale == 0 ? 1 : (double)o->lora[i].scale};
+    return n;
+}
+
+/* Loads the weights, with the adapters that are to be fused into them. */
+static int open_weights(struct mlxcel *m, struct model_options *mo, const struct mlxcel_options *o, struct error *e)
+{
+    struct fuse_options  f = {.threads = cpu_backend_threads(m->backend), .log = &m->log};
+    struct fuse_adapter *v = malloc((o->n_lora + 1) * sizeof *v);
+    struct fuse         *fuse = NULL;
+    int                  err = v ? 0 : error_nomem(e, "the list of adapters");
+    f.adapter = v;
+    f.n = v ? fused_of(o, v) : 0;
+    if (f.n)
+        err = fuse_new(&fuse, &f, e);
+    mo->change = fuse ? fuse_change(fuse) : NULL;
+    if (!err)
+        err = model_load(&m->model, m->path, arch_describe, m->backend, mo, e);
+    fuse_free(fuse);
+    free(v);
+    return err;
 }
 
 static int open_engine(struct mlxcel *m, const struct mlxcel_options *o, struct error *e)
@@ -225,11 +249,9 @@ static int open_engine(struct mlxcel *m, const struct mlxcel_options *o, struct 
 
 static int open_model(struct mlxcel *m, const char *model, const struct mlxcel_options *o, struct error *e)
 {
-    struct model_options mo = {.lo = o->layer_lo,
-                               .hi = o->layer_hi,
-                               .page_tokens = o->page_tokens ? o->page_tokens : KV_TILE,
-                               .log = &m->log};
-    int                  err = check_options(o, e);
+    struct model_options mo = {
+        .lo = o->layer_lo, .hi = o->layer_hi, .page_tokens = o->page_tokens ? o->page_tokens : KV_TILE, .log = &m->log};
+    int err = check_options(o, e);
     if (!err && o->chat_template_kwargs)
         err = read_variables(m, o->chat_template_kwargs, e);
     if (!err)
@@ -240,7 +262,7 @@ static int open_model(struct mlxcel *m, const char *model, const struct mlxcel_o
     m->name = strdup(base && base[1] ? base + 1 : m->path);
     err = m->name ? open_backend(m, o, e) : error_nomem(e, "the model's name");
     if (!err)
-        err = model_load(&m->model, m->path, arch_describe, m->backend, &mo, e);
+        err = open_weights(m, &mo, o, e);
     if (!err)
         err = open_adapters(m, o, e);
     if (!err && !o->weights_only)

@@ -29,6 +29,7 @@ struct registry {
     struct entry       *v;       /* ids ascend */
     size_t              n, cap;
     int                 next_id;
+    bool                fused;    /* adapters changed the weights when they were loaded */
     struct adapter_set *defaults; /* of the default scales; NULL: the base alone */
 };
 
@@ -268,6 +269,17 @@ static int put_on(struct registry *r, const struct mlxcel_lora_source *s, struct
     return err;
 }
 
+/* The norms of DoRA are of the weights that run; those of a fused model are packed, and no longer there to be read. */
+static int check_kind(const struct registry *r, const struct adapter *a, struct error *e)
+{
+    struct adapter_info i;
+    adapter_get_info(a, &i);
+    if (!r->fused || strcmp(i.kind, "dora") != 0)
+        return 0;
+    return error_set(e, ERR_UNSUPPORTED, "lora",
+                     "%s has DoRA, which cannot run over weights that other adapters are fused into", i.path);
+}
+
 int registry_load(struct registry *r, const struct mlxcel_lora_source *s, const struct log *log, int *id,
                   struct error *e)
 {
@@ -278,6 +290,10 @@ int registry_load(struct registry *r, const struct mlxcel_lora_source *s, const 
         err = cpu_backend_new(&r->prepare, &r->prepare_options, e);
     if (!err && !s->fuse)
         err = adapter_load(&a, s->path, r->model, r->prepare, log, e);
+    if (a && check_kind(r, a, e)) {
+        adapter_unref(a);
+        err = e->code;
+    }
     if (!err)
         err = put_on(r, s, a, id, e);
     pthread_mutex_unlock(&r->loading);
@@ -289,6 +305,8 @@ int registry_load_all(struct registry *r, const struct mlxcel_lora_source *sourc
 {
     struct faults faults = {0};
     struct error  fault;
+    for (size_t i = 0; i < n; i++)
+        r->fused |= source[i].fuse && !source[i].idle;
     for (size_t i = 0; i < n; i++)
         if (registry_load(r, &source[i], log, NULL, &fault))
             faults_add(&faults, fault.code, source[i].path ? source[i].path : "", "%s", fault.msg);

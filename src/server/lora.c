@@ -75,17 +75,21 @@ static void set_gone(struct server *s, const char *name, bool gone)
     pthread_mutex_unlock(&s->gone_lock);
 }
 
-static int take_adapter(const struct mlxcel_lora_info *a, struct request_params *p, struct error *e)
+/* Adapter i of the list, and what is fused, which cannot be left out. */
+static int take_adapter(const struct mlxcel_lora_info *list, size_t n, size_t i, struct request_params *p,
+                        struct error *e)
 {
     if (p->sampling.lora)
         return error_set(e, ERR_INVALID, "lora", "lora and a model that is an adapter exclude each other");
-    p->lora = malloc(sizeof *p->lora);
-    p->model = strdup(a->name);
+    p->lora = malloc(n * sizeof *p->lora);
+    p->model = strdup(list[i].name);
     if (!p->lora || !p->model)
         return error_nomem(e, "the request");
-    *p->lora = (struct mlxcel_lora){a->id, a->load_scale};
+    for (size_t k = 0; k < n; k++)
+        if (k == i || list[k].fused)
+            p->lora[p->sampling.n_lora++] =
+                (struct mlxcel_lora){list[k].id, list[k].fused ? list[k].scale : list[k].load_scale};
     p->sampling.lora = p->lora;
-    p->sampling.n_lora = 1;
     return 0;
 }
 
@@ -100,7 +104,7 @@ int lora_choose_model(struct server *s, const json_t *body, struct request_param
     if (!err) {
         i = place_of(list, n, name);
         if (i < n)
-            err = list[i].fused ? 0 : take_adapter(&list[i], p, e);
+            err = list[i].fused ? 0 : take_adapter(list, n, i, p, e);
         else if (is_gone(s, name))
             err = error_set(e, ERR_NOT_FOUND, "model", "The model `%s` does not exist.", name);
     }

@@ -291,6 +291,23 @@ def test_at_the_start(files):
     assert r.returncode == 1 and b"takes 64 input features" in r.stderr
 
 
+def test_fused(files, base):
+    """A fused adapter is part of the weights: whatever would change its scale is refused."""
+    with Server("--lora", files / "a", "--lora-fuse") as s:
+        fused = answer(s)
+        assert fused != base and adapters(s)["a"]["fused"] is True and adapters(s)["a"]["scale"] == 1
+        for chosen in ([], [{"id": 0, "scale": 0.5}]):
+            assert "fused" in error_of(s.post("/lora-adapters", chosen), 400)["message"]
+            assert "fused" in error_of(s.post("/v1/completions", {**BODY, "lora": chosen}), 400)["message"]
+        error_of(unload(s, "a"), 400)
+        error_of(load(s, "a", files / "b", load_inplace=True), 400)
+        assert s.post("/lora-adapters", [{"id": 0, "scale": 1}])[0] == 200
+        assert answer(s, **only(0)) == fused and answer(s, model="a") == fused
+        assert load(s, "b", files / "b")[0] == 200  # beside the fused one
+        assert answer(s, model="b") == answer(s, lora=[{"id": 0, "scale": 1}, {"id": 1, "scale": 1}]) != fused
+        assert answer(s) == fused
+
+
 # ---- who may load ----
 
 
