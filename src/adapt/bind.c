@@ -171,6 +171,10 @@ static bool check_kind(struct adapter_binder *b, const struct adapter_module *m,
                       "has DoRA on an embedding, whose magnitude PEFT keeps by column; that is not supported");
     if (m->magnitude && (stack || t->n_slice > 1))
         return refuse(b, m, ERR_UNSUPPORTED, "has DoRA on a stack of experts, which is not supported");
+    for (int i = 0; i < t->n && m->magnitude; i++)
+        if (t->segment[i].param->fused)
+            return refuse(b, m, ERR_UNSUPPORTED,
+                          "has DoRA, which needs the weights' rows, but another adapter is fused into them");
     for (int i = 0; i < t->n; i++)
         if (t->segment[i].transposed && (m->magnitude || m->extra))
             return refuse(b, m, ERR_UNSUPPORTED,

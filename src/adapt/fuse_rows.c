@@ -114,13 +114,13 @@ static void add_row(enum dtype t, float *x, const float *d, int64_t n)
         add_rounded(DTYPE_F32, x, d, n);
 }
 
-/* x = T(f x) with f = m / |x|. */
+/* x = T(f x) with f = m / |x|; a row of zeros stays one, as at run time. */
 static void scale_to(enum dtype t, float *x, int64_t n, float m)
 {
     double sum = 0;
     for (int64_t i = 0; i < n; i++)
         sum += (double)x[i] * (double)x[i];
-    float f = m / (float)sqrt(sum);
+    float f = sum > 0 ? m / (float)sqrt(sum) : 1;
     for (int64_t i = 0; i < n; i++)
         x[i] = round_to(t, f * x[i]);
 }
