@@ -304,6 +304,37 @@ static int compare_replaced(const void *pa, const void *pb)
     return a->bias != b->bias ? a->bias - b->bias : strcmp(a->name, b->name);
 }
 
+static bool same_place(const struct adapter_pair *a, const struct adapter_pair *b)
+{
+    return a->weight == b->weight && a->row == b->row && a->col == b->col;
+}
+
+/* A pair before pair i at the same place whose module means the same to the model; NULL if there is none. */
+static const struct adapter_pair *other_spelling(const struct adapter_binder *b, size_t i, const struct param_target *t)
+{
+    const struct adapter_pair *v = b->b->pair;
+    struct param_target        other;
+    for (size_t k = i; k-- > 0 && same_place(&v[k], &v[i]);)
+        if (adapter_resolve(b->m, v[k].module->name, &other) && other.segment == t->segment && other.slice == t->slice)
+            return &v[k];
+    return NULL;
+}
+
+/* Names that only a wrapper's prefix tells apart are one module, which has one pair. */
+static void check_spellings(struct adapter_binder *b)
+{
+    for (size_t i = 1; i < b->b->n_pair; i++) {
+        const struct adapter_pair *p = &b->b->pair[i], *other = NULL;
+        struct param_target        t;
+        if (same_place(p - 1, p) && adapter_resolve(b->m, p->module->name, &t) &&
+            p->weight == param_target_weight(&t, t.segment, 0)) /* said once for a stack */
+            other = other_spelling(b, i, &t);
+        if (other)
+            faults_add(b->faults, ERR_MISFIT, p->module->a->name, "%s: %s and %s are both for %s", p->module->a->file,
+                       other->module->a->name, p->module->a->name, p->module->name);
+    }
+}
+
 /* Two magnitudes for one row of a weight would scale it twice. */
 static void check_magnitudes(struct adapter_binder *b)
 {
@@ -350,6 +381,7 @@ int adapter_bind(struct adapter_binding *out, const struct adapter_file *f, cons
         qsort(out->pair, out->n_pair, sizeof *out->pair, compare_pairs);
     if (out->n_replaced)
         qsort(out->replaced, out->n_replaced, sizeof *out->replaced, compare_replaced);
+    check_spellings(&b);
     check_magnitudes(&b);
     check_replaced(&b);
     return 0;
