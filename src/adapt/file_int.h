@@ -2,10 +2,13 @@
 #ifndef MLXCEL_ADAPT_FILE_INT_H
 #define MLXCEL_ADAPT_FILE_INT_H
 
+#include <float.h>
+
 #include "adapt/file.h"
 
 #define ADAPTER_CONFIG "adapter_config.json"
 #define ADAPTER_RANK_MAX (1 << 20)
+#define ADAPTER_SCALE_MAX ((double)FLT_MAX)
 
 enum adapter_part { PART_NONE, PART_A, PART_B, PART_MAGNITUDE, PART_EXTRA, PART_REPLACE, PART_COPY };
 
@@ -30,7 +33,7 @@ struct adapter_patterns {
 };
 /* Reads the object `key` of the config, whose values are numbers from lo to hi. */
 void adapter_patterns_read(struct adapter_reader *r, struct adapter_patterns *p, const char *key, double lo, double hi);
-/* The value of the first key that matches the module's name as PEFT matches it, `(.*\.)?(key)$`; dflt without one. */
+/* The value (NAN after a fault of the config) of the first key that matches the module's name as PEFT matches it, `(.*\.)?(key)$`; dflt without one. */
 double adapter_patterns_find(struct adapter_patterns *p, const char *name, double dflt);
 void   adapter_patterns_deinit(struct adapter_patterns *p); /* fine on a zeroed one */
 
@@ -48,7 +51,7 @@ struct adapter_reader {
     struct config              *config; /* the top level alone; NULL when it could not be read */
     const struct adapter_rules *rules;
     struct faults              *faults;
-    double                      scale; /* that the config tells for all modules */
+    double                      scale; /* that the config tells for all modules; NAN: a fault of the config */
     struct adapter_peft         peft;
     struct adapter_piece       *piece;
     size_t                      n_piece;
@@ -62,7 +65,7 @@ struct adapter_rules {
     void (*read_config)(struct adapter_reader *r);
     /* Reads a tensor's name; p->tensor is set. Names that mean nothing: adapter_unknown. */
     void (*read_name)(struct adapter_reader *r, struct adapter_piece *p);
-    /* The scale of a module and the rank that the config tells for it (0: none). */
+    /* The scale of a module and the rank that the config tells for it; 0 and NAN: nothing that could be read. */
     double (*scale)(struct adapter_reader *r, const struct adapter_module *m, int64_t *rank);
 };
 extern const struct adapter_rules adapter_rules_mlx, adapter_rules_vlm, adapter_rules_peft;

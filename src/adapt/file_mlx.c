@@ -13,7 +13,27 @@
 #include "adapt/file_int.h"
 #include "base/num.h"
 
-#define SCALE_LIMIT HUGE_VAL /* what is not finite is judged with the module */
+/* Required numbers, which are 0 and NAN after a fault. */
+static int64_t read_rank(struct config *c)
+{
+    if (config_has(c, "rank"))
+        return config_int_or(c, "rank", 1, ADAPTER_RANK_MAX, 0);
+    config_int(c, "rank", 1, ADAPTER_RANK_MAX);
+    return 0;
+}
+
+static double read_scale(struct config *c, const char *key)
+{
+    if (config_has(c, key))
+        return config_num_or(c, key, -ADAPTER_SCALE_MAX, ADAPTER_SCALE_MAX, NAN);
+    config_num(c, key, -ADAPTER_SCALE_MAX, ADAPTER_SCALE_MAX);
+    return NAN;
+}
+
+static double per_rank(double alpha, int64_t rank)
+{
+    return rank ? alpha / (double)rank : NAN;
+}
 
 /* --- mlx-lm ------------------------------------------------------------------------------------------------------- */
 
@@ -43,12 +63,12 @@ static void read_mlx(struct adapter_reader *r)
                          "is missing, an object with rank and scale is needed");
         return;
     }
-    r->f->rank = config_int(p, "rank", 1, ADAPTER_RANK_MAX);
+    r->f->rank = read_rank(p);
     const char *alpha = config_has(p, "lora_alpha") ? "lora_alpha" : "alpha";
     if (config_has(p, "scale") || !config_has(p, alpha))
-        r->scale = config_num(p, "scale", -SCALE_LIMIT, SCALE_LIMIT);
+        r->scale = read_scale(p, "scale");
     else
-        r->scale = config_num(p, alpha, -SCALE_LIMIT, SCALE_LIMIT) / (double)r->f->rank;
+        r->scale = per_rank(read_scale(p, alpha), r->f->rank);
 }
 
 static void name_mlx(struct adapter_reader *r, struct adapter_piece *p)
@@ -83,8 +103,8 @@ const struct adapter_rules adapter_rules_mlx = {"lora_a", "lora_b", read_mlx, na
 
 static void read_vlm(struct adapter_reader *r)
 {
-    r->f->rank = config_int(r->config, "rank", 1, ADAPTER_RANK_MAX);
-    r->scale = config_num_or(r->config, "alpha", -SCALE_LIMIT, SCALE_LIMIT, 0.1) / (double)r->f->rank;
+    r->f->rank = read_rank(r->config);
+    r->scale = per_rank(config_has(r->config, "alpha") ? read_scale(r->config, "alpha") : 0.1, r->f->rank);
 }
 
 static void name_vlm(struct adapter_reader *r, struct adapter_piece *p)

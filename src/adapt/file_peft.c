@@ -85,13 +85,14 @@ static void read_peft(struct adapter_reader *r)
     r->f->base = config_str_or(c, "base_model_name_or_path", NULL);
     r->f->kind = config_bool_or(c, "use_dora", false) ? ADAPTER_KIND_DORA : ADAPTER_KIND_LORA;
     r->f->fan_in_fan_out = config_bool_or(c, "fan_in_fan_out", false);
-    r->f->rank = config_int_or(c, "r", 1, ADAPTER_RANK_MAX, 8);
+    r->f->rank = config_int_or(c, "r", 1, ADAPTER_RANK_MAX, config_has(c, "r") ? 0 : 8);
     r->peft.bias = strcmp(bias, "none") != 0;
-    r->peft.alpha = config_num_or(c, "lora_alpha", -HUGE_VAL, HUGE_VAL, 8);
+    r->peft.alpha =
+        config_num_or(c, "lora_alpha", -ADAPTER_SCALE_MAX, ADAPTER_SCALE_MAX, config_has(c, "lora_alpha") ? NAN : 8);
     r->peft.rslora = config_bool_or(c, "use_rslora", false);
     r->peft.extra = config_bool_or(c, "lora_bias", false);
     adapter_patterns_read(r, &r->peft.rank_pattern, "rank_pattern", 1, ADAPTER_RANK_MAX);
-    adapter_patterns_read(r, &r->peft.alpha_pattern, "alpha_pattern", -HUGE_VAL, HUGE_VAL);
+    adapter_patterns_read(r, &r->peft.alpha_pattern, "alpha_pattern", -ADAPTER_SCALE_MAX, ADAPTER_SCALE_MAX);
     warn_of_init(r);
 }
 
@@ -104,8 +105,8 @@ static double peft_scale(struct adapter_reader *r, const struct adapter_module *
         config_fault(r->config, ERR_LIMIT, r->peft.rank_pattern.stopped ? "rank_pattern" : "alpha_pattern",
                      "holds so many expressions that matching them takes too long");
     }
-    *rank = (int64_t)n;
-    return alpha / (r->peft.rslora ? sqrt(n) : n);
+    *rank = n >= 1 ? (int64_t)n : 0;
+    return *rank ? alpha / (r->peft.rslora ? sqrt(n) : n) : NAN;
 }
 
 /* --- names -------------------------------------------------------------------------------------------------------- */

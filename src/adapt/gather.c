@@ -199,11 +199,7 @@ static void add_module(struct adapter_reader *r, const struct group *g)
         m.extra = g->piece[PART_EXTRA]->tensor;
     if (!check_rank(r, &m))
         return;
-    if (!(fabs(m.scale) <= 0x1.fffffep127)) /* beyond float, or not a number */
-        faults_add(r->faults, ERR_MISFIT, m.a->name,
-                   "%s: the scale of %s is %g by " ADAPTER_CONFIG ", it must be finite", m.a->file, m.spelled, m.scale);
-    else
-        r->f->module[r->f->n_module++] = m;
+    r->f->module[r->f->n_module++] = m;
 }
 
 /* --- all of them -------------------------------------------------------------------------------------------------- */

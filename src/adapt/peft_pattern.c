@@ -4,6 +4,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -92,7 +93,7 @@ void adapter_patterns_read(struct adapter_reader *r, struct adapter_patterns *p,
     for (const char *k = config_next_key(map, NULL); k; k = config_next_key(map, k)) {
         struct adapter_pattern *q = &p->v[p->n];
         q->key = k;
-        q->value = config_num_or(map, k, lo, hi, lo);
+        q->value = config_num_or(map, k, lo, hi, NAN);
         if (is_plain(k) || compile(r, map, q))
             p->n++;
     }
