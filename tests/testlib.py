@@ -1,9 +1,10 @@
-"""What the Python tests share: running the program as a user does, reading safetensors, levels of this machine.
+"""What the Python tests share: running the program as a user does, reading safetensors, comparing, levels of this machine.
 
 Standard library only. The program is $MLXCEL_BIN, set by tests/run, else build/mlxcel. Tests run from the root.
 """
 import array
 import json
+import math
 import os
 import struct
 import subprocess
@@ -43,6 +44,16 @@ def read_safetensors(path):
             values.frombytes(data[8 + n + begin:8 + n + end])
             tensors[name] = (t["shape"], values)
     return tensors
+
+
+def std(x):
+    mean = math.fsum(x) / len(x)
+    return math.sqrt(math.fsum((v - mean) ** 2 for v in x) / len(x))
+
+
+def cosine(a, b):
+    dot = lambda x, y: math.fsum(p * q for p, q in zip(x, y))
+    return dot(a, b) / math.sqrt(dot(a, a) * dot(b, b))
 
 
 def cpu_levels():

@@ -8,7 +8,7 @@ import math
 
 import pytest
 
-from testlib import DATA, cpu_levels, mlxcel, read_safetensors
+from testlib import DATA, cosine, cpu_levels, mlxcel, read_safetensors, std
 
 VARIANTS = sorted(p.parent.name for p in (DATA / "arch").glob("*/config.json"))
 EXACT_TOLERANCE = 1e-3  # of the standard deviation of the reference's logits
@@ -45,16 +45,6 @@ def logits_of(path, tokens, vocab):
     shape, logits = tensors["logits"]
     assert logits.typecode == "f" and shape == [len(tokens), vocab]
     return logits
-
-
-def std(x):
-    mean = math.fsum(x) / len(x)
-    return math.sqrt(math.fsum((v - mean) ** 2 for v in x) / len(x))
-
-
-def cosine(a, b):
-    dot = lambda x, y: math.fsum(p * q for p, q in zip(x, y))
-    return dot(a, b) / math.sqrt(dot(a, a) * dot(b, b))
 
 
 def assert_close(found, needed, vocab):
