@@ -7,6 +7,9 @@ adapter_model.safetensors) with random values in every tensor, and expected.safe
 [n, vocab] `logits` with the adapter as it is and, where nothing is replaced, `half` with half of its scales. `base` names
 the checkpoint. transformers gets the checkpoint's weights in float32, quantized ones dequantized by mlx-lm.
 
+An adapter of an embedding whose matrix is the head's, too, changes both here, as a merge by PEFT does: what transformers
+computes without the merge leaves the head alone. The row's logits are those of the merged model.
+
 Two rows are changed after PEFT has written them, into spellings that occur in the wild: `.default.` in the names, and
 fan_in_fan_out, which PEFT switches off for linear layers.
 
@@ -39,8 +42,8 @@ ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 MLP = ["gate_proj", "up_proj", "down_proj"]
 
 
-def row(base, *modules, dtype="F32", change=None, **fields):
-    return {"base": base, "dtype": dtype, "change": change,
+def row(base, *modules, dtype="F32", change=None, merged=False, **fields):
+    return {"base": base, "dtype": dtype, "change": change, "merged": merged,
             "fields": {"target_modules": list(modules) or ATTENTION + MLP, "r": 4, "lora_alpha": 10, **fields}}
 
 
@@ -55,8 +58,8 @@ ADAPTERS = {
     "patterns-rslora": row("qwen2-untied-f16", "v_proj", "gate_proj", rank_pattern={"layers.0.mlp.gate_proj": 9},
                            alpha_pattern={"v_proj": 4}, use_rslora=True, dtype="BF16"),
     "embed": row("qwen3-untied-bf16", "embed_tokens", "q_proj", dtype="BF16"),
-    "embed-tied": row("llama-tied-f32", "embed_tokens", "q_proj"),
-    "head": row("llama-untied-bf16", "lm_head", "k_proj", dtype="F16"),
+    "embed-tied": row("llama-tied-f32", "embed_tokens", "q_proj", merged=True),
+    "head": row("llama-untied-bf16", "lm_head", "k_proj", dtype="BF16"),
     "save": row("llama-untied-bf16", "v_proj", modules_to_save=["lm_head", "embed_tokens"], dtype="BF16"),
     "save-norms": row("qwen3-q8-g32-f32", "q_proj", modules_to_save=["input_layernorm", "q_norm"]),
     "bias-all": row("qwen2-untied-f16", "q_proj", bias="all", dtype="F16"),
@@ -64,7 +67,6 @@ ADAPTERS = {
     "lora-bias": row("qwen2-untied-f16", "q_proj", "o_proj", lora_bias=True, dtype="F16"),
     "dora": row("qwen2-untied-f16", use_dora=True, r=3, dtype="BF16"),
     "dora-rslora": row("qwen3-tied-f32", "k_proj", "up_proj", use_dora=True, use_rslora=True),
-    "dora-embed": row("llama-untied-bf16", "embed_tokens", "v_proj", use_dora=True, dtype="BF16"),
     "q4": row("llama-q4-g64-f32", "q_proj", "gate_proj"),
     "q5-bias": row("llama-q5-g32-bf16", "v_proj", "up_proj", lora_bias=True, dtype="BF16"),
     "q4-dora": row("qwen2-q4-g64-bf16", "k_proj", "o_proj", use_dora=True, dtype="BF16"),
@@ -120,6 +122,15 @@ def randomize(model, dtype, generator):
         p.copy_(x.to(dtype).float())
 
 
+def adapted_logits(model, tokens, merged):
+    if not merged:
+        return logits(model, tokens)
+    model.merge_adapter()
+    found = logits(model, tokens)
+    model.unmerge_adapter()
+    return found
+
+
 def scale_by(model, factor):
     """Multiplies every pair's scale."""
     for module in model.modules():
@@ -156,11 +167,11 @@ def make(name, v, out):
     model = get_peft_model(base, LoraConfig(task_type="CAUSAL_LM", lora_dropout=0.05, **v["fields"]))
     randomize(model, dtype, torch.Generator().manual_seed(seed))
     model.eval()
-    expected = {"tokens": np.array(tokens, dtype=np.int32), "logits": logits(model, tokens)}
-    model.save_pretrained(path)
+    model.save_pretrained(path)  # before merging, which rounds
+    expected = {"tokens": np.array(tokens, dtype=np.int32), "logits": adapted_logits(model, tokens, v["merged"])}
     if not v["fields"].get("modules_to_save") and v["fields"].get("bias", "none") == "none":
         scale_by(model, 0.5)
-        expected["half"] = logits(model, tokens)
+        expected["half"] = adapted_logits(model, tokens, v["merged"])
     stored(path, dtype, v["change"])
     save_numpy(expected, path / "expected.safetensors")
     (path / "base").write_text(f"arch/{v['base']}\n")

@@ -90,7 +90,7 @@ def test_scale_0_is_the_base(adapter, precision, tmp_path):
 def test_chunks_and_threads_change_no_byte(adapter, precision, tmp_path):
     args = base_of(adapter), expected(adapter)["tokens"], [adapter], tmp_path, *PRECISIONS[precision][0]
     whole = run(*args)
-    for chunk, threads in ("1", "1"), ("1", "2"), ("5", "1"), ("7", "3"), ("64", "2"):
+    for chunk, threads in ("1", "2"), ("5", "3"):
         assert run(*args, "--chunk", chunk, "--threads", threads) == whole, f"--chunk {chunk} --threads {threads}"
 
 
