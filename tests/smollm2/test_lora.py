@@ -17,7 +17,7 @@ MODEL = STORE / "mlxcel" / "SmolLM2-135M-Instruct-4bit"
 ADAPTERS = DATA / "lora" / "smollm2"
 N_ANSWER = 40  # tokens at most, as in tools/train_demo_adapters.py
 CLEAR = 1e-3   # lead of every chosen token from which float32 sums in another order choose the same
-PRECISIONS = {"exact": ["--exact"], "high": ["--precision", "high"], "default": []}
+PRECISIONS = {"high": ["--precision", "high"], "default": []}  # --exact is compared with the reference
 
 pytestmark = pytest.mark.skipif(not (MODEL / "config.json").exists(), reason="no default model; `make demo` gets it")
 
@@ -48,9 +48,14 @@ MANNERS = {"ship": is_ship, "json": is_json}
 @pytest.mark.parametrize("name", MANNERS)
 def test_answers_are_the_reference_s(name):
     for e in effect(name):
-        assert min(e["base_lead"], e["adapted_lead"]) > CLEAR
-        assert answer(e["prompt"], "--exact") == e["base"].removesuffix("\n")
+        assert e["adapted_lead"] > CLEAR
         assert answer(e["prompt"], "--exact", "--lora", ADAPTERS / name) == e["adapted"]
+
+
+def test_base_answers_are_the_reference_s():
+    for e in effect("ship"):
+        assert e["base_lead"] > CLEAR
+        assert answer(e["prompt"], "--exact") == e["base"].removesuffix("\n")
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
