@@ -205,6 +205,7 @@ static double norm_of(const struct weight *w, int64_t o, const struct lora_pair 
 {
     float  row[T_EMBD];
     double sum = 0;
+    assert_true(w->n_in <= T_EMBD);
     weight_row(w, o, row);
     for (int64_t i = 0; i < w->n_in; i++) {
         double d = 0;
@@ -217,7 +218,7 @@ static double norm_of(const struct weight *w, int64_t o, const struct lora_pair 
 
 static void check_dora(const struct adapter *a, const struct weight *w, const char *m_name, enum dtype m_type)
 {
-    const struct lora_delta *d = delta_of(a, w);
+    const struct lora_delta *d = adapter_lora(a)->delta[w->index];
     assert_non_null(d->dora);
     for (int64_t o = 0; o < w->n_out; o++) {
         const struct lora_pair *p = d->pair;
@@ -257,6 +258,21 @@ static void test_dora(void **state)
         adapter_unref(a);
         table_deinit(&t);
     }
+}
+
+/* A width that is no multiple of what is summed at once. */
+static void test_dora_odd(void **state)
+{
+    struct model        *m;
+    struct adapter      *a;
+    struct model_options o = {.page_tokens = 16};
+    (void)state;
+    assert_int_equal(model_load(&m, SQUARE_MODEL, arch_describe, NULL, &o, NULL), 0);
+    adapter_write(adapter_dir, DORA_CONFIG, MLX(SQUARE, 60, 60) " " SQUARE ".m:F32:60");
+    assert_int_equal(adapter_load(&a, adapter_dir, m, NULL, NULL, NULL), 0);
+    check_dora(a, &m->layer[0].attn.q, SQUARE ".m", DTYPE_F32);
+    adapter_unref(a);
+    model_free(m);
 }
 
 /* --- replaced parameters ------------------------------------------------------------------------------------------ */
@@ -442,8 +458,8 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_layouts),      TEST(test_square),     TEST(test_dora),    TEST(test_replaced), TEST(test_sets),
-        TEST(test_refused_sets), TEST(test_one_report), TEST(test_warning), TEST(test_memory),
+        TEST(test_layouts), TEST(test_square),       TEST(test_dora),       TEST(test_dora_odd), TEST(test_replaced),
+        TEST(test_sets),    TEST(test_refused_sets), TEST(test_one_report), TEST(test_warning),  TEST(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
