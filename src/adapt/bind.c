@@ -43,6 +43,15 @@ bool adapter_resolve(const struct model *m, const char *name, struct param_targe
            params_target(&m->params, longer, t);
 }
 
+bool adapter_set_aside(struct adapter_binder *b, const struct param_target *t)
+{
+    for (int i = 0; i < t->n; i++)
+        if (adapter_is_loaded(&t->segment[i]))
+            return false;
+    b->b->n_aside++;
+    return true;
+}
+
 const char *adapter_short_name(const struct tensor_view *t, const char *module)
 {
     size_t n = strlen(module);
@@ -258,14 +267,6 @@ static void add_pair(struct adapter_binder *b, const struct adapter_module *m, c
                                .extra = vector_of(m->extra, s)};
 }
 
-static bool is_aside(const struct param_target *t)
-{
-    for (int i = 0; i < t->n; i++)
-        if (adapter_is_loaded(&t->segment[i]))
-            return false;
-    return true;
-}
-
 static void bind_module(struct adapter_binder *b, const struct adapter_module *m)
 {
     struct param_target t;
@@ -273,11 +274,7 @@ static void bind_module(struct adapter_binder *b, const struct adapter_module *m
         adapter_unclaimed(b, m->a, m->name);
         return;
     }
-    if (is_aside(&t)) {
-        b->b->n_aside++;
-        return;
-    }
-    if (!check_kind(b, m, &t) || !check_shapes(b, m, &t))
+    if (adapter_set_aside(b, &t) || !check_kind(b, m, &t) || !check_shapes(b, m, &t))
         return;
     for (int k = 0; k < t.n; k++)
         for (int i = 0; i < t.n_slice && adapter_is_loaded(&t.segment[k]); i++)

@@ -22,6 +22,9 @@ void adapter_unclaimed(struct adapter_binder *b, const struct tensor_view *t, co
 /* A tensor's name for a message that has named the module: without it, when it begins with it. */
 const char *adapter_short_name(const struct tensor_view *t, const char *module);
 
+/* Whether all that the name means is of layers that the model did not load: then it is counted and nobody's. */
+bool adapter_set_aside(struct adapter_binder *b, const struct param_target *t);
+
 /* Binds replaced parameters and judges copies (bind_param.c). */
 void adapter_bind_replaced(struct adapter_binder *b, const struct adapter_param *p);
 void adapter_bind_copy(struct adapter_binder *b, const struct adapter_param *p);

@@ -104,26 +104,23 @@ static bool is_copy(struct adapter_binder *b, const struct tensor_view *t, const
 }
 
 /* A head that is tied cannot be replaced alone. A copy of what the embedding is, or becomes, changes nothing. */
-static bool bind_tied(struct adapter_binder *b, const struct adapter_param *p, const struct param_segment *s)
+static void bind_tied(struct adapter_binder *b, const struct adapter_param *p, const struct param_segment *s)
 {
     for (size_t i = 0; i < b->f->n_replace; i++) {
         const struct adapter_param *other = &b->f->replace[i];
         struct param_target         t;
         char                        module[512];
         bool                        bias;
-        if (split(other->name, module, sizeof module, &bias) && !bias && adapter_resolve(b->m, module, &t) &&
-            t.uses & WEIGHT_EMBED && t.segment->weight == s->weight) {
-            if (same_values(other->tensor, p->tensor))
-                return true;
+        if (!split(other->name, module, sizeof module, &bias) || bias || !adapter_resolve(b->m, module, &t) ||
+            !(t.uses & WEIGHT_EMBED) || t.segment->weight != s->weight)
+            continue;
+        if (!same_values(other->tensor, p->tensor))
             refuse(b, p->tensor, ERR_UNSUPPORTED,
                    "differs from the embedding that the adapter brings along, but the model's head is tied to it");
-            return true;
-        }
+        return;
     }
-    if (!adapter_is_loaded(s) || !s->weight->data || is_copy(b, p->tensor, s->weight))
-        return true;
-    refuse(b, p->tensor, ERR_UNSUPPORTED, "replaces the head alone, which this model ties to its embedding");
-    return true;
+    if (s->weight->data && !is_copy(b, p->tensor, s->weight))
+        refuse(b, p->tensor, ERR_UNSUPPORTED, "replaces the head alone, which this model ties to its embedding");
 }
 
 static bool refuse_storage(struct adapter_binder *b, const struct tensor_view *t, const struct param_segment *s)
@@ -152,22 +149,30 @@ static bool refuse_storage(struct adapter_binder *b, const struct tensor_view *t
 
 static void bind_weight(struct adapter_binder *b, const struct adapter_param *p, const struct param_target *t)
 {
-    bool aside = true;
     for (int k = 0; k < t->n; k++)
         if (adapter_is_loaded(&t->segment[k]) && refuse_storage(b, p->tensor, &t->segment[k]))
             return;
     if (!has_shape(b, p->tensor, t, NULL))
         return;
-    if (t->segment->param->role == ROLE_EMBED && !(t->uses & WEIGHT_EMBED) && bind_tied(b, p, t->segment))
+    if (t->segment->param->role == ROLE_EMBED && !(t->uses & WEIGHT_EMBED)) {
+        bind_tied(b, p, t->segment);
         return;
+    }
     for (int k = 0; k < t->n; k++) {
         const struct param_segment *s = &t->segment[k];
-        for (int i = 0; i < t->n_slice && adapter_is_loaded(s); i++) {
+        for (int i = 0; i < t->n_slice && adapter_is_loaded(s); i++)
             add(b, s->param, param_target_weight(t, s, i), p->tensor, (i * t->n_out + s->from) * t->n_in, false);
-            aside = false;
-        }
     }
-    b->b->n_aside += aside;
+}
+
+static void bind_bias(struct adapter_binder *b, const struct adapter_param *p, const struct param_target *t)
+{
+    const struct param *row = bias_row(b->m, t);
+    if (!row)
+        refuse(b, p->tensor, ERR_MISFIT, "is a bias, but the model's layer has none");
+    else if (has_shape(b, p->tensor, t, row))
+        for (int i = 0; i < t->n_slice; i++)
+            add(b, row, param_target_weight(t, t->segment, i), p->tensor, i * t->n_out, true);
 }
 
 void adapter_bind_replaced(struct adapter_binder *b, const struct adapter_param *p)
@@ -175,29 +180,12 @@ void adapter_bind_replaced(struct adapter_binder *b, const struct adapter_param 
     struct param_target t;
     char                module[512];
     bool                bias;
-    if (!split(p->name, module, sizeof module, &bias)) {
+    if (!split(p->name, module, sizeof module, &bias))
         refuse(b, p->tensor, ERR_MISFIT, "is no weight and no bias; nothing else of a model can be replaced");
-        return;
-    }
-    if (!adapter_resolve(b->m, module, &t)) {
+    else if (!adapter_resolve(b->m, module, &t))
         adapter_unclaimed(b, p->tensor, module);
-        return;
-    }
-    if (!bias) {
-        bind_weight(b, p, &t);
-        return;
-    }
-    const struct param *row = bias_row(b->m, &t);
-    if (!row) {
-        refuse(b, p->tensor, ERR_MISFIT, "is a bias, but the model's layer has none");
-        return;
-    }
-    if (!has_shape(b, p->tensor, &t, row))
-        return;
-    if (!row->bytes)
-        b->b->n_aside++;
-    for (int i = 0; i < t.n_slice && row->bytes; i++)
-        add(b, row, param_target_weight(&t, t.segment, i), p->tensor, i * t.n_out, true);
+    else if (!adapter_set_aside(b, &t))
+        (bias ? bind_bias : bind_weight)(b, p, &t);
 }
 
 /* --- copies ------------------------------------------------------------------------------------------------------- */
@@ -212,14 +200,14 @@ void adapter_bind_copy(struct adapter_binder *b, const struct adapter_param *p)
         return;
     }
     const struct param_segment *s = t.segment;
+    if (adapter_set_aside(b, &t))
+        return;
     if (bias || t.n != 1 || t.n_slice != 1 || s->transposed || s->n_row != s->weight->n_out) {
         refuse(b, p->tensor, ERR_UNSUPPORTED,
                "is a copy of a parameter of the base that cannot be compared with the model's");
         return;
     }
-    if (!has_shape(b, p->tensor, &t, NULL) || !adapter_is_loaded(s) || !s->weight->data)
-        return;
-    if (!is_copy(b, p->tensor, s->weight))
+    if (has_shape(b, p->tensor, &t, NULL) && s->weight->data && !is_copy(b, p->tensor, s->weight))
         refuse(b, p->tensor, ERR_MISFIT,
                "is a copy of the base's weight, but this model's differs: the adapter was trained over another base");
 }

@@ -448,7 +448,7 @@ static void test_wrapped_names(void **state)
     table_deinit(&b.t);
 }
 
-/* Of a model whose layers are loaded in part, pairs of the others are left aside, and still must fit. */
+/* Of a model whose layers are loaded in part, what is of the others is left aside, and the own must fit. */
 static void test_range(void **state)
 {
     struct bound b;
@@ -460,8 +460,15 @@ static void test_range(void **state)
     assert_ptr_equal(b.b.pair->weight, &b.t.layer[1].q);
     assert_int_equal(b.b.n_aside, 1);
     release(&b);
-    assert_int_equal(bind(&b, MLX_CONFIG, MLX(L0 "cross.q_proj", 63, 40), &e), ERR_MISFIT);
-    assert_non_null(strstr(e.msg, L0 "cross.q_proj takes 64 input features and produces 40; lora_a is [63, 4]"));
+    good(&b, FULL_CONFIG, L0 "norm.weight:F32:63 " L0 "cross.q_proj.weight:F32:1x2 " L1 "norm.weight:F32:64");
+    assert_int_equal(b.b.n_replaced, 1);
+    assert_int_equal(b.b.n_aside, 2);
+    release(&b);
+    assert_int_equal(bind(&b, MLX_CONFIG, MLX(L0 "cross.q_proj", 63, 40) " " MLX(L1 "cross.q_proj", 63, 40), &e),
+                     ERR_MISFIT);
+    assert_non_null(
+        strstr(e.msg, "adapters.safetensors: " L1 "cross.q_proj takes 64 input features and produces 40; lora_a"));
+    assert_null(strstr(e.msg, L0));
     release(&b);
     table_deinit(&b.t);
 }
