@@ -348,6 +348,27 @@ static void add_rows(struct engine *g, struct step *st, int i, int rows)
     g->pages[i] = s->pages.v;
 }
 
+static bool same_adapters(const struct seq *a, const struct seq *b)
+{
+    return a->adapters == b->adapters ||
+           (a->adapters && b->adapters && !memcmp(a->adapters->key, b->adapters->key, sizeof a->adapters->key));
+}
+
+/* A row of each decoding sequence. Those with equal adapters stand together, with one set: its products are one then. */
+static void add_decoding(struct engine *g, struct step *st)
+{
+    for (int i = 0; i < g->n_active; i++) {
+        if (!is_decoding(g->active[i]) || g->active[i]->rows)
+            continue;
+        for (int k = i; k < g->n_active; k++) {
+            if (!is_decoding(g->active[k]) || !same_adapters(g->active[k], g->active[i]))
+                continue;
+            add_rows(g, st, k, 1);
+            g->lora[k] = g->lora[i];
+        }
+    }
+}
+
 /* Rows that prompts may take in this step. */
 static int prefill_budget(const struct engine *g, int n_decoding)
 {
@@ -384,9 +405,7 @@ static void compose(struct engine *g, struct step *st)
             st->lora = g->lora;
         n_decoding += is_decoding(g->active[i]);
     }
-    for (int i = 0; i < g->n_active; i++)
-        if (is_decoding(g->active[i]))
-            add_rows(g, st, i, 1);
+    add_decoding(g, st);
     for (int budget = prefill_budget(g, n_decoding); budget > 0;) {
         int oldest = -1;
         for (int i = 0; i < g->n_active; i++)
