@@ -70,7 +70,7 @@ BIN     := $(B)/mlxcel
 TESTS   := $(patsubst %.c,$(B)/%,$(wildcard tests/*/test_*.c))
 
 .PHONY: all help setup demo programs objects python check check-now check-threads kernelcheck-neon neon fuzz fuzz-run \
-        text-fuzz lint tidy layers format bench bench-all bench-text bench-templates docs install clean
+        text-fuzz lint tidy layers format bench bench-all bench-lora bench-text bench-templates docs install clean
 all: $(LIB) $(if $(CLI_SRC),$(BIN) $(if $(filter release,$(VARIANT)),build/mlxcel))
 
 help:
@@ -221,8 +221,9 @@ demo:
 	build/mlxcel run --temp 0 -n 100 -p "$(DEMO_PROMPT)"
 
 ## make bench bench-all   beside llama.cpp on the default model: quick, or all tables (idle machine; builds the peer once); ARGS='--help'
-bench bench-all: all $(KCHECK)
-	@bench/$(if $(filter bench,$@),compare,all) $(ARGS)
+## make bench-lora   what adapters cost
+bench bench-all bench-lora: all $(KCHECK)
+	@bench/$(or $(patsubst bench-%,%,$(filter bench-%,$@)),compare) $(ARGS)
 
 ## make bench-text bench-templates   the same for tokenizers (Hugging Face's) and chat templates (jinja2); ARGS='--help'
 bench-text bench-templates: bench-%: $(B)/bench/%_ours $(TEXT_VENV)/.done

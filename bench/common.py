@@ -1,7 +1,9 @@
-"""What the benchmarks against llama.cpp share: the default model, the machine's facts, an idle start."""
+"""What the benchmarks share: the default model, the machine's facts, an idle start, rounds and tables."""
 import hashlib
+import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -18,6 +20,7 @@ GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 MAX_LOAD = 0.3
 PATIENCE = 300  # seconds that a start waits for the load to fall
 NAME = Path(sys.argv[0]).name
+ROOF = ROOT / "build" / "release" / "tests" / "kernel" / "kernelcheck"
 
 
 def say(text):
@@ -97,3 +100,32 @@ def peer_facts(peer):
 def spread(values):
     """Median, least, greatest and all of some rounds."""
     return {"median": statistics.median(values), "min": min(values), "max": max(values), "all": values}
+
+
+def bench(args, model, *options):
+    return json.loads(run([args.program, "bench", "-m", model, "-r", 1, "--threads", args.threads, "--json", *options]))
+
+
+def roof(args, model):
+    line = run([ROOF, "--roof", model, "--threads", args.threads])
+    gb, passes = re.search(r"median ([\d.]+) GB/s, ([\d.]+) tok/s", line).groups()
+    return {"roof": float(passes), "GB/s": float(gb)}
+
+
+def rounds(args, sides):
+    """sides: (label, function that measures once and gives {test: rate}). {label: {test: spread}}."""
+    found = {label: {} for label, _ in sides}
+    for i in range(args.rounds):
+        for label, measure in sides if i % 2 == 0 else reversed(sides):
+            for test, rate in measure().items():
+                found[label].setdefault(test, []).append(rate)
+        say(f"round {i + 1} of {args.rounds}")
+    return {label: {test: spread(v) for test, v in tests.items()} for label, tests in found.items()}
+
+
+def cell(s, digits=1):
+    return f"{s['median']:.{digits}f} ({s['min']:.{digits}f} to {s['max']:.{digits}f})" if s else ""
+
+
+def table(head, rows):
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows])
