@@ -19,6 +19,7 @@ enum { R = 3, N_WEIGHT_MAX = 64, N_X = 2 };
 
 static const char mlx_config[] = "{\"fine_tune_type\": \"lora\", \"lora_parameters\": {\"rank\": 3, \"scale\": 1.5}}";
 static const char dora_config[] = "{\"fine_tune_type\": \"dora\", \"lora_parameters\": {\"rank\": 3, \"scale\": 1.5}}";
+static const char full_config[] = "{\"fine_tune_type\": \"full\"}";
 static const char peft_config[] = "{\"peft_type\": \"LORA\", \"r\": 3, \"lora_alpha\": 4.5, \"target_parameters\": "
                                   "[\"mlp.experts.down_proj\", \"mlp.experts.gate_up_proj\"]}";
 
@@ -39,6 +40,8 @@ struct job {
     struct table_files f;
     double            *delta[N_WEIGHT_MAX];     /* by weight.index: [n_out][n_in], NULL: unchanged */
     double            *magnitude[N_WEIGHT_MAX]; /* of DoRA: [n_out], 0: a row without; or NULL */
+    const float       *own[N_WEIGHT_MAX];       /* [n_out][n_in] instead of the weight, or NULL */
+    const float       *bias[N_WEIGHT_MAX];      /* [n_out] instead of its bias, or NULL */
     double            *head;                    /* what only the head's use of the embedding has beside that */
     uint32_t           seed;
 };

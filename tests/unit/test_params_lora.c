@@ -133,6 +133,25 @@ static void fill_dora(struct job *j)
     set_magnitude(j, &l->v, 0, T_KV, m, T_Q + T_KV);
 }
 
+/* --- replaced parameters ------------------------------------------------------------------------------------------ */
+
+/* A whole stack, its bias, one expert, a fused name. */
+static void fill_full(struct job *j)
+{
+    struct table_layer *l = &j->t->layer[0];
+    const float        *down = put(j, L0 "mlp.switch_mlp.down_proj.weight", 3, T_EXPERTS, T_EMBD, T_FF);
+    const float        *bias = put(j, L0 "mlp.switch_mlp.down_proj.bias", 2, T_EXPERTS, T_EMBD, 0);
+    const float        *qkv = put(j, L0 "cross.qkv_proj.weight", 2, T_Q + 2 * T_KV, T_EMBD, 0);
+    for (int e = 0; e < T_EXPERTS; e++) {
+        j->own[l->down[e].index] = down + e * T_EMBD * T_FF;
+        j->bias[l->down[e].index] = bias + e * T_EMBD;
+    }
+    j->own[l->up[1].index] = put(j, L0 "mlp.experts.1.up_proj.weight", 2, T_FF, T_EMBD, 0);
+    j->own[l->q.index] = qkv;
+    j->own[l->k.index] = qkv + T_Q * T_EMBD;
+    j->own[l->v.index] = qkv + (T_Q + T_KV) * T_EMBD;
+}
+
 /* --- adapters of PEFT --------------------------------------------------------------------------------------------- */
 
 /* A [R, n_in], B [n_out, R] */
@@ -185,16 +204,19 @@ static void fill_peft(struct job *j)
 
 /* --- products ----------------------------------------------------------------------------------------------------- */
 
-/* y of W + SET_SCALE * delta (+ head) for input x, beside what the backend gave. */
-static void check_product(const struct weight *w, const double *delta, const double *magnitude, const double *head,
-                          const float *x, const float *y)
+/* What the backend gave for input x must be y of W + SET_SCALE * delta; j NULL: of W. */
+static void check_product(const struct job *j, const struct weight *w, const float *x, const float *y)
 {
-    float row[2 * T_EMBD];
+    const double *delta = j ? j->delta[w->index] : NULL, *magnitude = j ? j->magnitude[w->index] : NULL;
+    const double *head = j && w == &j->t->embed ? j->head : NULL;
+    const float  *bias = j && j->bias[w->index] ? j->bias[w->index] : w->bias;
+    const float  *own = j ? j->own[w->index] : NULL;
+    float         row[2 * T_EMBD];
     for (int64_t o = 0; o < w->n_out; o++) {
-        double bias = w->bias ? (double)w->bias[o] : 0, want = 0, size = 1e-3, norm = 0;
+        double want = 0, size = 1e-3, norm = 0;
         weight_row(w, o, row);
         for (int64_t i = 0; i < w->n_in; i++) {
-            double v = (double)row[i];
+            double v = own ? (double)own[o * w->n_in + i] : (double)row[i];
             v += delta ? SET_SCALE * delta[o * w->n_in + i] : 0;
             v += head ? SET_SCALE * head[o * w->n_in + i] : 0;
             want += v * (double)x[i];
@@ -203,7 +225,7 @@ static void check_product(const struct weight *w, const double *delta, const dou
         }
         if (magnitude && magnitude[o] != 0)
             want *= magnitude[o] / sqrt(norm);
-        want += bias;
+        want += bias ? (double)bias[o] : 0;
         if (fabs((double)y[o] - want) > 1e-6 * (size + fabs(want)))
             fail_msg("%s, output %d: %g, needed %g", w->name, (int)o, (double)y[o], want);
     }
@@ -243,11 +265,9 @@ static void check_all(const struct job *j, const struct adapter_set *set)
     for (size_t i = 0; i < p->n; i++)
         for (int k = 0; param_is_matrix(&p->v[i]) && p->v[i].bytes && k < param_stack(&p->v[i]); k++) {
             const struct weight *w = &p->v[i].weight[k];
-            bool                 head = w == &j->t->embed;
             op_linear(&r, w, (struct tensor){x, N_X, w->n_in, T_EMBD}, (struct tensor){y, N_X, w->n_out, 2 * T_EMBD});
-            check_product(w, set ? j->delta[w->index] : NULL, set ? j->magnitude[w->index] : NULL,
-                          set && head ? j->head : NULL, x[0], y[0]);
-            check_product(w, NULL, NULL, NULL, x[1], y[1]);
+            check_product(set ? j : NULL, w, x[0], y[0]);
+            check_product(NULL, w, x[1], y[1]);
         }
     if (set)
         check_lookup(j, &r, &s);
@@ -260,6 +280,7 @@ struct files {
 
 static const struct files mlx = {fill_mlx, mlx_config, "adapters.safetensors"},
                           peft = {fill_peft, peft_config, "adapter_model.safetensors"},
+                          full = {fill_full, full_config, "adapters.safetensors"},
                           dora = {fill_dora, dora_config, "adapters.safetensors"};
 
 static void run_job(const struct table_form *form, const struct files *files)
@@ -304,6 +325,13 @@ static void test_dora(void **state)
         run_job(&forms[i], &dora);
 }
 
+static void test_full(void **state)
+{
+    (void)state;
+    run_job(&forms[0], &full);
+    run_job(&forms[1], &full);
+}
+
 /* An object of layer 1 alone leaves layer 0's pairs aside, whatever their shapes are. */
 static void test_range(void **state)
 {
@@ -345,6 +373,7 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_mlx), cmocka_unit_test(test_peft),
-                                       cmocka_unit_test(test_dora), cmocka_unit_test(test_range)};
+                                       cmocka_unit_test(test_dora), cmocka_unit_test(test_full),
+                                       cmocka_unit_test(test_range)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -76,6 +76,46 @@ static void test_dora_refusals(void **state)
     close_table(&t);
 }
 
+/* Replaced parameters: stacks and fused names by all their rows, parts not at all. */
+static void test_replaced(void **state)
+{
+    static const struct {
+        const char *name;
+        int         n_dim;
+        int64_t     shape[3];
+        const char *refused; /* NULL: it loads */
+    } cases[] = {
+        {L0 "mlp.switch_mlp.down_proj.weight", 3, {T_EXPERTS, T_EMBD, T_FF}, NULL},
+        {L0 "mlp.switch_mlp.down_proj.bias", 2, {T_EXPERTS, T_EMBD}, NULL},
+        {L0 "mlp.experts.1.up_proj.weight", 2, {T_FF, T_EMBD}, NULL},
+        {L0 "cross.qkv_proj.weight", 2, {T_Q + 2 * T_KV, T_EMBD}, NULL},
+        {L0 "mlp.switch_mlp.down_proj.weight", 3, {2, T_EMBD, T_FF}, "down_proj.weight is [2, 64, 32], but"},
+        {L0 "mlp.switch_mlp.down_proj.weight", 2, {T_EXPERTS * T_EMBD, T_FF}, "down_proj.weight is [192, 32], but"},
+        {L0 "mlp.switch_mlp.down_proj.bias", 1, {T_EMBD}, "down_proj.bias is [64], but"},
+        {L0 "cross.qkv_proj.weight", 2, {T_Q, T_EMBD}, "qkv_proj.weight is [40, 64], but"},
+        {L0 "self_attn.q_proj.weight", 2, {T_Q, T_EMBD}, "replaces a part of a parameter that the model stores as one"},
+        {L0 "moe.up_proj.weight", 3, {T_EXPERTS, T_FF, T_EMBD}, "replaces a part of a parameter"},
+        {L0 "mla.kv_b_proj.weight", 2, {T_HEADS * (T_NOPE + T_V), T_RANK}, "replaces a part of a parameter"},
+        {L0 "mlp.experts.gate_up_pairs.weight", 3, {T_EXPERTS, 2 * T_FF, T_EMBD}, "replaces a part of a parameter"},
+    };
+    (void)state;
+    struct table t;
+    prepare(&t, &forms[0], 0, T_LAYERS);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct job      j;
+        struct error    e = {0};
+        struct adapter *a = NULL;
+        job_init(&j, &t);
+        put(&j, cases[i].name, cases[i].n_dim, cases[i].shape[0], cases[i].shape[1], cases[i].shape[2]);
+        int err = load(&j, full_config, "adapters.safetensors", &a, &e);
+        if (!err != !cases[i].refused || (err && !strstr(e.msg, cases[i].refused)))
+            fail_msg("%zu: %s", i, e.msg);
+        adapter_unref(a);
+        job_deinit(&j);
+    }
+    close_table(&t);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -92,6 +132,7 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_misfits), cmocka_unit_test(test_dora_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_misfits), cmocka_unit_test(test_dora_refusals),
+                                       cmocka_unit_test(test_replaced)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }
