@@ -95,6 +95,19 @@ def test_every_command(files):
     assert stored * 0.9 < json.loads(mlxcel_ok(*bench, "--lora", files / "b"))["lora_bytes"] < stored * 1.7
 
 
+def test_bench_tells_what_adapters_take(files):
+    small = ["bench", "-m", TINY, "-p", 0, "-n", 2, "-r", 1]
+    pair = ["--lora", files / "a", "--lora", files / "b"]
+    facts = json.loads(mlxcel_ok(*small, "-b", 3, "--lora-each", *pair, "--json"))
+    assert facts["lora_load_s"] > 0 and facts["lora_scale_s"] > 0
+    one = json.loads(mlxcel_ok(*small, "--lora", files / "a", "--json"))
+    assert facts["lora_bytes"] > one["lora_bytes"] > 0
+    assert "the first loads in" in mlxcel_ok(*small, *pair)
+    assert "the first loads in" not in mlxcel_ok(*small, "--adapter", files / "a")
+    for options in ([], ["--adapter", files / "a"]):
+        assert "--lora-each needs adapters" in usage(*small, "--lora-each", *options)
+
+
 def test_faults_of_all_adapters_are_one_report(files, tmp_path):
     message = fault("logits", "-m", TINY, "--tokens", "1", "-o", tmp_path / "o", "--lora", files / "wide", "--lora", files / "a",
                     "--lora", files / "none")
