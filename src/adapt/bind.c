@@ -143,6 +143,14 @@ static struct halves orient(const struct adapter_module *m, bool embedding, int6
     return h;
 }
 
+void adapter_module_pair(const struct adapter_module *m, bool embedding, int64_t expert, struct adapter_matrix *a,
+                         struct adapter_matrix *b)
+{
+    struct halves h = orient(m, embedding, expert);
+    *a = h.a;
+    *b = h.b;
+}
+
 static void misfit(struct adapter_binder *b, const struct adapter_module *m, const struct param_target *t, bool bad_a,
                    bool bad_b)
 {

@@ -28,6 +28,11 @@ struct adapter_matrix {
 float adapter_matrix_at(const struct adapter_matrix *m, int64_t i, int64_t j);
 void  adapter_matrix_row(const struct adapter_matrix *m, int64_t i, float *out); /* [n_col] */
 
+/* A module's pair, one expert's (0 without a stack), as A [rank, inputs] and B [outputs, rank]; an embedding's inputs are its
+ * features, its outputs its rows. */
+void adapter_module_pair(const struct adapter_module *m, bool embedding, int64_t expert, struct adapter_matrix *a,
+                         struct adapter_matrix *b);
+
 /* delta weight[row + o][col + i] = scale * sum over j of b[o][j] a[j][i]. */
 struct adapter_pair {
     const struct adapter_module *module;

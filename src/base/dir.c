@@ -37,19 +37,19 @@ static void reset(struct dir_out *o)
     *o = (struct dir_out){0};
 }
 
-/* Whether a directory may be replaced: it is empty or a model. */
+/* Whether a directory may be replaced: it is empty, a model, or an adapter. */
 static bool replaceable(const char *path)
 {
     DIR *d = opendir(path);
-    bool empty = true, model = false;
+    bool empty = true, ours = false;
     if (!d)
         return false;
     for (struct dirent *f; (f = readdir(d));) {
         empty &= strcmp(f->d_name, ".") == 0 || strcmp(f->d_name, "..") == 0;
-        model |= strcmp(f->d_name, "config.json") == 0;
+        ours |= strcmp(f->d_name, "config.json") == 0 || strcmp(f->d_name, "adapter_config.json") == 0;
     }
     closedir(d);
-    return empty || model;
+    return empty || ours;
 }
 
 static int check_existing(const struct dir_out *o, struct error *e)
@@ -61,7 +61,8 @@ static int check_existing(const struct dir_out *o, struct error *e)
         return file_refuse_existing(o->path, e);
     if (!S_ISDIR(st.st_mode) || !replaceable(o->path))
         return error_set(e, ERR_INVALID, NULL,
-                         "%s exists and is not a model directory; it is not replaced, remove it first", o->path);
+                         "%s exists and is no directory of a model or an adapter; it is not replaced, remove it first",
+                         o->path);
     return 0;
 }
 
@@ -73,6 +74,13 @@ static bool holds(const char *dir, const char *path)
         return false;
     size_t n = strlen(a);
     return strncmp(a, b, n) == 0 && (!b[n] || b[n] == '/' || n == 1); /* 1: the root */
+}
+
+int dir_out_spare(const struct dir_out *o, const char *source, struct error *e)
+{
+    if (!holds(o->path, source))
+        return 0;
+    return error_set(e, ERR_INVALID, NULL, "%s is or holds %s, which is read; it is not replaced", o->path, source);
 }
 
 int dir_out_begin(struct dir_out *o, const char *path, const char *source, bool force, struct error *e)
@@ -88,11 +96,8 @@ int dir_out_begin(struct dir_out *o, const char *path, const char *source, bool 
         return error_nomem(e, "the output's name");
     if ((status = check_existing(o, e)))
         goto out;
-    if (source && holds(o->path, source)) {
-        status =
-            error_set(e, ERR_INVALID, NULL, "%s is or holds %s, which is read; it is not replaced", o->path, source);
+    if (source && (status = dir_out_spare(o, source, e)))
         goto out;
-    }
     const char *base = file_base(o->path);
     for (int i = 0; i < TRIES && made; i++) {
         free(o->tmp);

@@ -66,15 +66,21 @@ static char *copy_text(const struct options *o, const char *text, struct error *
     return copy;
 }
 
+const char *adapters_split(const struct options *o, const char *text, float *scale, struct error *e)
+{
+    char *copy = copy_text(o, text, e);
+    if (copy)
+        cut_scale(copy, scale);
+    return copy;
+}
+
 int adapters_options(const struct options *o, struct mlxcel_options *out, struct error *e)
 {
     struct mlxcel_lora_source *list = arena_calloc(o->arena, count(o) + 1, sizeof *list);
     int                        rc = list ? 0 : error_nomem(e, "the command line");
     for (size_t i = 0; i < o->lora.n && !rc; i++) {
-        char *text = copy_text(o, o->lora.v[i], e);
-        float scale = 1;
-        if (text)
-            cut_scale(text, &scale);
+        float       scale = 1;
+        const char *text = adapters_split(o, o->lora.v[i], &scale, e);
         rc = text ? add(o, out, list, text, scale, e) : e->code;
     }
     for (size_t i = 0; i < o->lora_scaled.n && !rc; i++) {

@@ -25,5 +25,5 @@ struct opt_view options_view(const struct command *c)
                              C(c - commands),
                              c->name,
                              .exclusive = "--chat-template, --chat-template-file",
-                             .bare = c->max_args ? "--model" : NULL};
+                             .bare = c == &commands[CMD_run] ? "--model" : NULL};
 }

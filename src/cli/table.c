@@ -39,6 +39,10 @@ static char *cell_text(const json_t *row, const struct column *c)
     char          size[SIZE_TEXT];
     if (c->kind == COLUMN_BYTES)
         return strdup(size_text(json_is_integer(v) ? json_integer_value(v) : -1, size));
+    if (c->kind == COLUMN_NUMBER && json_is_number(v)) {
+        snprintf(size, sizeof size, "%.4g", json_number_value(v));
+        return strdup(size);
+    }
     if (json_is_string(v))
         return strdup(json_string_value(v));
     return v && !json_is_null(v) ? json_dumps(v, JSON_ENCODE_ANY) : strdup("");

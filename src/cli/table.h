@@ -16,7 +16,7 @@ const char *size_text(int64_t bytes, char out[SIZE_TEXT]);
 /* One column of a table that is made from a JSON array of objects. */
 struct column {
     const char *title, *key;
-    enum { COLUMN_TEXT, COLUMN_BYTES } kind; /* any value as text; a number of bytes */
+    enum { COLUMN_TEXT, COLUMN_BYTES, COLUMN_NUMBER } kind; /* any value as text; a number of bytes; 4 digits */
 };
 
 /* Prints the titles, then a line per object, columns (1 to TABLE_COLUMNS_MAX) as wide as they need to be. ERR_NOMEM. */

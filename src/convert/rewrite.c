@@ -52,6 +52,8 @@ int rewrite_run(struct rewrite *r, const char *dir, const char *out_dir, struct 
         err = rewrite_plan(r, e);
     if (!err)
         err = dir_out_begin(&out, out_dir, dir, r->o->force, e);
+    for (size_t i = 0; i < r->n_adapters && !err; i++)
+        err = dir_out_spare(&out, r->adapters[i].path, e);
     if (!err)
         err = fill(r, &out, e);
     if (!err)
@@ -78,7 +80,7 @@ int convert_model(const char *dir, const char *out_dir, const struct convert_opt
 int convert_fuse(const char *dir, const struct convert_adapter *adapters, size_t n, const char *out_dir,
                  const struct convert_options *options, struct error *e)
 {
-    struct rewrite       r = {.o = options};
+    struct rewrite       r = {.o = options, .adapters = adapters, .n_adapters = n};
     struct fuse         *f = NULL;
     struct fuse_adapter *list = calloc(n + 1, sizeof *list);
     struct fuse_options  fo = {.adapter = list,

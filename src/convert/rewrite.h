@@ -34,15 +34,17 @@ struct rewrite_counts {
 struct rewrite {
     const struct convert_options *o;
     const struct param_change    *change; /* of values on their way; NULL: none. Then dense values keep their type */
-    bool                  in_place;       /* the plan: shards are copied, and changed parameters written anew in them */
-    struct arena          arena;
-    const char           *dir;
-    struct model         *model; /* bound, not prepared */
-    struct rewrite_param *v;
-    size_t                n;
-    int                   n_shards;
-    size_t                bytes; /* of all planes of the output */
-    struct rewrite_counts counts;
+    bool         in_place;                /* the plan: shards are copied, and changed parameters written anew in them */
+    struct arena arena;
+    const char  *dir;
+    const struct convert_adapter *adapters; /* that are read, n_adapters of them */
+    size_t                        n_adapters;
+    struct model                 *model; /* bound, not prepared */
+    struct rewrite_param         *v;
+    size_t                        n;
+    int                           n_shards;
+    size_t                        bytes; /* of all planes of the output */
+    struct rewrite_counts         counts;
 };
 
 /* From open to rename. r has its options and change. */

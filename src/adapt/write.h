@@ -1,0 +1,40 @@
+/* Writing adapters: new ones whose pairs are sums of the pairs of others, as mlx-lm or PEFT reads them.
+ *
+ * A sum of products is one product: s1 B1 A1 + s2 B2 A2 = [s1 B1, s2 B2] [A1; A2], of the sum of the ranks. When all pairs
+ * have one scale, the config says it and tensors keep their values; else the scales are multiplied into B and the config
+ * says 1. Tensors keep the type of their parts; where these differ or B is multiplied, they are float32. mlx-lm knows one
+ * rank: smaller ones are filled up with zeros. PEFT gets rank_pattern and alpha_pattern.
+ */
+#ifndef MLXCEL_ADAPT_WRITE_H
+#define MLXCEL_ADAPT_WRITE_H
+
+#include "adapt/file.h"
+#include "base/dir.h"
+
+struct adapter_part {
+    const struct adapter_module *module;
+    double                       factor; /* of its own scale */
+};
+
+struct adapter_sum_module {
+    const char          *name;
+    bool                 embedding;
+    struct adapter_part *part; /* of equal inputs, outputs and experts */
+    size_t               n_part;
+};
+
+struct adapter_sum {
+    enum adapter_format        format; /* ADAPTER_FORMAT_MLX_LM or ADAPTER_FORMAT_PEFT */
+    const char                *base;   /* name of the base model, or NULL */
+    struct adapter_sum_module *module; /* sorted by name; one at least */
+    size_t                     n_module;
+};
+
+/* Adds to *faults, by name, what of f a sum in this format cannot hold: replaced parameters, biases that pairs bring along,
+ * DoRA of some modules only or of embeddings, stacks in PEFT's format. */
+void adapter_sum_check(const struct adapter_file *f, enum adapter_format format, struct faults *faults);
+
+/* The config and the tensors into a directory. All parts passed adapter_sum_check; a module with DoRA has one part. */
+int adapter_sum_write(const struct adapter_sum *s, const struct dir_out *out, struct error *e);
+
+#endif

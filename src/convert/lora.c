@@ -1,0 +1,244 @@
+/* Adapters in another format, and sums of adapters; contracts in lora.h. */
+#include "convert/lora.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "adapt/bind.h"
+#include "adapt/write.h"
+#include "arch/arch.h"
+#include "base/num.h"
+#include "base/vec.h"
+
+/* The files of a sum, and the model that they must fit. */
+struct sources {
+    struct adapter_file **file;
+    size_t                n;
+    struct model         *model; /* NULL: none was named */
+};
+
+static void sources_deinit(struct sources *s)
+{
+    for (size_t i = 0; s->file && i < s->n; i++)
+        adapter_file_free(s->file[i]);
+    free(s->file);
+    model_free(s->model);
+}
+
+static int check_fit(const struct sources *s, const struct adapter_file *f, struct faults *faults, struct error *e)
+{
+    struct adapter_binding b = {0};
+    int                    err = s->model ? adapter_bind(&b, f, s->model, faults, e) : 0;
+    adapter_binding_deinit(&b);
+    return err;
+}
+
+static int sources_open(struct sources *s, const struct convert_adapter *v, size_t n, const struct lora_output *o,
+                        struct error *e)
+{
+    struct model_options mo = {.page_tokens = KV_TILE, .log = o->log};
+    struct faults        faults = {0};
+    s->file = calloc(n, sizeof *s->file);
+    s->n = n;
+    int err = s->file ? 0 : error_nomem(e, "the adapters");
+    if (!err && o->model)
+        err = model_load(&s->model, o->model, arch_describe, NULL, &mo, e);
+    for (size_t i = 0; i < n && !err; i++) {
+        err = adapter_file_open(&s->file[i], v[i].path, &faults, e);
+        if (!err && s->file[i] && !faults.n)
+            err = check_fit(s, s->file[i], &faults, e);
+        for (size_t k = 0; s->file[i] && k < s->file[i]->n_warning; k++)
+            log_warning(o->log, "%s", s->file[i]->warning[k]);
+    }
+    if (!err)
+        err = faults_report(&faults, e);
+    faults_deinit(&faults);
+    return err;
+}
+
+/* --- the sum ---------------------------------------------------------------------------------------------------- */
+
+/* mlx-lm's files do not say it: the model does, else the name. */
+static bool is_embedding(const struct sources *s, const struct adapter_module *m)
+{
+    static const char *const names[] = {"embed_tokens", "wte", "word_embeddings", "tok_embeddings", "embed_in"};
+    const char              *dot = strrchr(m->name, '.'), *last = dot ? dot + 1 : m->name;
+    struct param_target      t;
+    if (m->layout != ADAPTER_MLX)
+        return m->layout == ADAPTER_PEFT_EMBED;
+    if (s->model && params_target(&s->model->params, m->name, &t))
+        return t.uses & WEIGHT_EMBED;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (!strcmp(last, names[i]))
+            return true;
+    return false;
+}
+
+struct member {
+    const struct adapter_file   *file;
+    const struct adapter_module *module;
+    double                       factor;
+    size_t                       order; /* of the files */
+};
+
+static int member_order(const void *a, const void *b)
+{
+    const struct member *x = a, *y = b;
+    int                  c = strcmp(x->module->name, y->module->name);
+    return c ? c : x->order < y->order ? -1 : x->order > y->order;
+}
+
+static void compare_shapes(const struct sources *s, const struct member *x, const struct member *y, struct faults *f)
+{
+    struct adapter_matrix a[2], b[2];
+    adapter_module_pair(x->module, is_embedding(s, x->module), 0, &a[0], &b[0]);
+    adapter_module_pair(y->module, is_embedding(s, y->module), 0, &a[1], &b[1]);
+    if (a[0].n_col != a[1].n_col || b[0].n_row != b[1].n_row || x->module->n_expert != y->module->n_expert)
+        faults_add(f, ERR_MISFIT, x->module->name,
+                   "%s takes %lld input features and produces %lld in %s, but %lld and %lld in %s", x->module->name,
+                   (long long)a[0].n_col, (long long)b[0].n_row, x->file->path, (long long)a[1].n_col,
+                   (long long)b[1].n_row, y->file->path);
+}
+
+/* Modules of all files, those of one name together, as parts of one; *parts is one array for all. */
+static int make_sum(const struct sources *s, struct member *v, size_t n, struct adapter_sum *sum,
+                    struct adapter_part **parts, struct faults *faults, struct error *e)
+{
+    sum->module = calloc(n + 1, sizeof *sum->module);
+    *parts = calloc(n + 1, sizeof **parts);
+    if (!sum->module || !*parts)
+        return error_nomem(e, "the adapter's modules");
+    for (size_t i = 0; i < n; i++) {
+        bool first = i == 0 || strcmp(v[i].module->name, v[i - 1].module->name);
+        (*parts)[i] = (struct adapter_part){v[i].module, v[i].factor};
+        if (first)
+            sum->module[sum->n_module++] =
+                (struct adapter_sum_module){v[i].module->name, is_embedding(s, v[i].module), &(*parts)[i], 0};
+        else
+            compare_shapes(s, &v[i - 1], &v[i], faults);
+        sum->module[sum->n_module - 1].n_part++;
+    }
+    return 0;
+}
+
+static int list_members(const struct sources *s, const struct convert_adapter *v, struct member **out, size_t *n,
+                        struct error *e)
+{
+    size_t cap = 0;
+    for (size_t i = 0; i < s->n; i++)
+        for (size_t k = 0; k < s->file[i]->n_module && v[i].scale != 0; k++) {
+            struct member *m = vec_room(*out, *n, &cap, sizeof *m);
+            if (!m)
+                return error_nomem(e, "the adapter's modules");
+            *out = m;
+            m[(*n)++] = (struct member){s->file[i], &s->file[i]->module[k], v[i].scale, i};
+        }
+    return 0;
+}
+
+static int write_sum(const struct sources *s, const struct adapter_sum *sum, const struct lora_output *o,
+                     struct error *e)
+{
+    struct dir_out out = {0};
+    int            err = dir_out_begin(&out, o->path, o->model, o->force, e);
+    for (size_t i = 0; i < s->n && !err; i++)
+        err = dir_out_spare(&out, s->file[i]->path, e);
+    if (!err)
+        err = adapter_sum_write(sum, &out, e);
+    if (!err)
+        err = dir_out_finish(&out, e);
+    dir_out_abort(&out);
+    return err;
+}
+
+static const char *base_of(const struct sources *s, const struct log *log)
+{
+    const char *base = NULL;
+    for (size_t i = 0; i < s->n; i++) {
+        const char *other = s->file[i]->base;
+        if (base && other && strcmp(base, other))
+            log_warning(log, "%s was made for %s, %s for %s", s->file[0]->path, base, s->file[i]->path, other);
+        base = base ? base : other;
+    }
+    return base;
+}
+
+static int add_up(const struct sources *s, const struct convert_adapter *v, enum adapter_format format,
+                  const struct lora_output *o, struct error *e)
+{
+    struct adapter_sum   sum = {.format = format, .base = base_of(s, o->log)};
+    struct adapter_part *parts = NULL;
+    struct member       *members = NULL;
+    struct faults        faults = {0};
+    size_t               n = 0;
+    int                  err = list_members(s, v, &members, &n, e);
+    for (size_t i = 0; i < s->n; i++)
+        adapter_sum_check(s->file[i], format, &faults);
+    if (n)
+        qsort(members, n, sizeof *members, member_order);
+    if (!err)
+        err = make_sum(s, members, n, &sum, &parts, &faults, e);
+    if (!err)
+        err = faults_report(&faults, e);
+    if (!err && !n)
+        err = error_set(e, ERR_INVALID, NULL, "all scales are 0: nothing is left to write");
+    if (!err)
+        err = write_sum(s, &sum, o, e);
+    faults_deinit(&faults);
+    free(sum.module);
+    free(parts);
+    free(members);
+    return err;
+}
+
+/* --- commands --------------------------------------------------------------------------------------------------- */
+
+static bool is_peft(const struct adapter_file *f)
+{
+    return f->format == ADAPTER_FORMAT_PEFT;
+}
+
+int lora_convert(const char *path, const char *format, const struct lora_output *o, struct error *e)
+{
+    struct convert_adapter v = {path, 1};
+    struct sources         s = {0};
+    bool                   peft = !strcmp(format, "peft");
+    int                    err = sources_open(&s, &v, 1, o, e);
+    if (!err && (peft ? is_peft(s.file[0]) : s.file[0]->format == ADAPTER_FORMAT_MLX_LM))
+        err = error_set(e, ERR_INVALID, "to", "%s has %s's format already", path, peft ? "PEFT" : "mlx-lm");
+    if (!err)
+        err = add_up(&s, &v, peft ? ADAPTER_FORMAT_PEFT : ADAPTER_FORMAT_MLX_LM, o, e);
+    sources_deinit(&s);
+    return err;
+}
+
+static void refuse_dora(const struct sources *s, struct faults *faults)
+{
+    for (size_t i = 0; i < s->n; i++)
+        for (size_t k = 0; k < s->file[i]->n_module; k++)
+            if (s->file[i]->module[k].magnitude)
+                faults_add(faults, ERR_UNSUPPORTED, s->file[i]->module[k].name,
+                           "%s: %s has DoRA, which does not add to other adapters", s->file[i]->path,
+                           s->file[i]->module[k].spelled);
+}
+
+int lora_merge(const struct convert_adapter *v, size_t n, const char *format, const struct lora_output *o,
+               struct error *e)
+{
+    struct sources s = {0};
+    struct faults  faults = {0};
+    bool           peft = true;
+    int            err = sources_open(&s, v, n, o, e);
+    if (!err) {
+        refuse_dora(&s, &faults);
+        err = faults_report(&faults, e);
+    }
+    for (size_t i = 0; i < s.n && !err; i++)
+        peft = peft && is_peft(s.file[i]);
+    peft = format ? !strcmp(format, "peft") : peft;
+    if (!err)
+        err = add_up(&s, v, peft ? ADAPTER_FORMAT_PEFT : ADAPTER_FORMAT_MLX_LM, o, e);
+    faults_deinit(&faults);
+    sources_deinit(&s);
+    return err;
+}
