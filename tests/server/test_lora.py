@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from loralib import write_adapter
+from loralib import write_adapter, write_full
 from serverlib import CHAT, LONG, PROMPT, TINY, Server, error_of, wait_for
 from testlib import mlxcel
 
@@ -13,11 +13,12 @@ BODY = {**PROMPT, "max_tokens": 24, "ignore_eos": True, "logprobs": 5}
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Three adapters and one that is too wide."""
+    """Three LoRAs, a full adapter, and a LoRA that is too wide."""
     root = tmp_path_factory.mktemp("lora")
     for i, name in enumerate("abc"):
         write_adapter(root / name, seed=i + 1, rank=(4, 8, 40)[i])
     write_adapter(root / "wide", more_inputs=3)
+    write_full(root / "f")
     return root
 
 
@@ -268,8 +269,8 @@ def test_loading_beside_streams(two, files):
     sizes = []
     while len(sizes) < 40 or done[0] < 30:
         i = len(sizes)
-        assert load(two, "new", files / "bc"[i % 2 :][:1])[0] == 200
-        assert load(two, "new", files / "ca"[i % 2 :][:1], load_inplace=True)[0] == 200
+        assert load(two, "new", files / "bf"[i % 2])[0] == 200
+        assert load(two, "new", files / "fa"[i % 2], load_inplace=True)[0] == 200
         error_of(load(two, "wide", files / "wide"), 400)
         assert unload(two, "new")[0] == 200
         sizes.append(two.status("VmRSS"))
