@@ -60,13 +60,6 @@ static void sweep(const char *path)
     file_map_close(&f);
 }
 
-/* For jansson, whose reader drops the character for which its buffer could not grow, and reads on past the end if that
- * was the quote that ends a string (2.14): the growth of buffers, to powers of two from 32 on, never fails here. */
-static void *jansson_malloc(size_t n)
-{
-    return n >= 32 && (n & (n - 1)) == 0 ? __real_malloc(n) : __wrap_malloc(n);
-}
-
 static void test_every_allocation(void **state)
 {
     (void)state;
