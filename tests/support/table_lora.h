@@ -7,6 +7,7 @@
 #include "../support/table.h"
 #include "adapt/adapt.h"
 #include "cpu/cpu.h"
+#include "model/change.h"
 
 static char *dir;
 
@@ -85,7 +86,9 @@ static inline void mlx_stack(struct job *j, const char *a_name, const char *b_na
 
 #define PAIR(module) module ".lora_a", module ".lora_b"
 
-static inline void prepare(struct table *t, const struct table_form *form, int lo, int hi)
+/* The table bound to random values and prepared, the weights changed by `change` (NULL: not). */
+static inline void prepare_changed(struct table *t, const struct table_form *form, int lo, int hi,
+                                   const struct param_change *change)
 {
     struct table_files f;
     struct error       e = {0};
@@ -101,29 +104,40 @@ static inline void prepare(struct table *t, const struct table_form *form, int l
     table_make(&f, t, form);
     table_write(&f, dir);
     if (table_bind(t, dir, false, lo, hi, &e) || cpu_backend_new(&t->m.backend, &o, &e) ||
-        t->m.backend->reserve(t->m.backend, &lim, &e) ||
-        params_prepare(&t->m.params, t->m.checkpoint, t->m.backend, NULL, &e))
+        t->m.backend->reserve(t->m.backend, &lim, &e) || (change && change->begin(change->ctx, &t->m, &e)) ||
+        params_prepare(&t->m.params, t->m.checkpoint, t->m.backend, change, &e))
         fail_msg("%s", e.msg);
+}
+
+static inline void prepare(struct table *t, const struct table_form *form, int lo, int hi)
+{
+    prepare_changed(t, form, lo, hi, NULL);
 }
 
 static inline void close_table(struct table *t)
 {
     struct backend *b = t->m.backend;
+    params_free_changed(&t->m.params);
     table_deinit(t);
     b->free(b);
 }
 
-/* Writes the job's adapter and loads it. */
-static inline int load(struct job *j, const char *config, const char *file, struct adapter **a, struct error *e)
+/* Writes the job's adapter; its path is good until the next one. */
+static inline const char *write_adapter(struct job *j, const char *config, const char *file)
 {
-    char path[4096];
+    static char path[4096];
     snprintf(path, sizeof path, "%s/adapter", dir);
     if (access(path, F_OK) == 0)
         tmp_remove(strdup(path));
     assert_int_equal(mkdir(path, 0700), 0);
     tmp_puts(path, "adapter_config.json", config);
     assert_int_equal(safetensors_write(tmp_path(path, file), j->f.v, j->f.n, NULL, true, NULL), 0);
-    return adapter_load(a, path, &j->t->m, j->t->m.backend, NULL, e);
+    return path;
+}
+
+static inline int load(struct job *j, const char *config, const char *file, struct adapter **a, struct error *e)
+{
+    return adapter_load(a, write_adapter(j, config, file), &j->t->m, j->t->m.backend, NULL, e);
 }
 
 static inline void job_init(struct job *j, struct table *t)

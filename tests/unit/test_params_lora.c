@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "../support/table_lora.h"
+#include "adapt/fuse.h"
 
 static double *delta_of(struct job *j, const struct weight *w)
 {
@@ -95,10 +96,15 @@ static void mlx_embedding(struct job *j)
     change(j->head, T_EMBD, 0, T_VOCAB, a, b, 0, 1);
 }
 
-static void fill_mlx(struct job *j)
+static void fill_layers(struct job *j)
 {
     mlx_linears(j);
     mlx_stacks(j);
+}
+
+static void fill_mlx(struct job *j)
+{
+    fill_layers(j);
     mlx_embedding(j);
 }
 
@@ -204,8 +210,8 @@ static void fill_peft(struct job *j)
 
 /* --- products ----------------------------------------------------------------------------------------------------- */
 
-/* What the backend gave for input x must be y of W + SET_SCALE * delta; j NULL: of W. */
-static void check_product(const struct job *j, const struct weight *w, const float *x, const float *y)
+/* What the backend gave for input x must be y of W + SET_SCALE * delta; j NULL: of W. eps: of the weight's values. */
+static void check_product(const struct job *j, const struct weight *w, const float *x, const float *y, double eps)
 {
     const double *delta = j ? j->delta[w->index] : NULL, *magnitude = j ? j->magnitude[w->index] : NULL;
     const double *head = j && w == &j->t->embed ? j->head : NULL;
@@ -226,7 +232,7 @@ static void check_product(const struct job *j, const struct weight *w, const flo
         if (magnitude && magnitude[o] != 0)
             want *= magnitude[o] / sqrt(norm);
         want += bias ? (double)bias[o] : 0;
-        if (fabs((double)y[o] - want) > 1e-6 * (size + fabs(want)))
+        if (fabs((double)y[o] - want) > eps * (size + fabs(want)))
             fail_msg("%s, output %d: %g, needed %g", w->name, (int)o, (double)y[o], want);
     }
 }
@@ -266,8 +272,8 @@ static void check_all(const struct job *j, const struct adapter_set *set)
         for (int k = 0; param_is_matrix(&p->v[i]) && p->v[i].bytes && k < param_stack(&p->v[i]); k++) {
             const struct weight *w = &p->v[i].weight[k];
             op_linear(&r, w, (struct tensor){x, N_X, w->n_in, T_EMBD}, (struct tensor){y, N_X, w->n_out, 2 * T_EMBD});
-            check_product(set ? j : NULL, w, x[0], y[0]);
-            check_product(NULL, w, x[1], y[1]);
+            check_product(set ? j : NULL, w, x[0], y[0], 1e-6);
+            check_product(NULL, w, x[1], y[1], 1e-6);
         }
     if (set)
         check_lookup(j, &r, &s);
@@ -302,6 +308,48 @@ static void run_job(const struct table_form *form, const struct files *files)
     adapter_unref(a);
     job_deinit(&j);
     close_table(&t);
+}
+
+/* The adapter fused into the weights of a second table: as beside them, but for the rounding to the weights' type. */
+static void run_fused(const struct table_form *form, const struct files *files)
+{
+    struct table t, fused;
+    struct job   j;
+    struct fuse *f = NULL;
+    struct step  s = {.n_row = 1};
+    float        x[T_EMBD], y[2 * T_EMBD];
+    prepare(&t, form, 0, T_LAYERS);
+    job_init(&j, &t);
+    files->fill(&j);
+    struct fuse_adapter adapter = {write_adapter(&j, files->config, files->tensors), SET_SCALE};
+    assert_int_equal(fuse_new(&f, &(struct fuse_options){.adapter = &adapter, .n = 1, .threads = 1}, NULL), 0);
+    prepare_changed(&fused, form, 0, T_LAYERS, fuse_change(f));
+    struct run r = {.backend = fused.m.backend, .step = &s};
+    for (int i = 0; i < T_EMBD; i++)
+        x[i] = table_value(2000, i);
+    for (size_t i = 0; i < t.m.params.n; i++)
+        for (int k = 0; param_is_matrix(&t.m.params.v[i]) && k < param_stack(&t.m.params.v[i]); k++) {
+            const struct weight *w = &t.m.params.v[i].weight[k];
+            op_linear(&r, &fused.m.params.v[i].weight[k], (struct tensor){x, 1, w->n_in, T_EMBD},
+                      (struct tensor){y, 1, w->n_out, 2 * T_EMBD});
+            check_product(&j, w, x, y, form->dtype == DTYPE_F32 ? 2e-6 : 0x1p-7);
+        }
+    job_deinit(&j);
+    close_table(&fused);
+    close_table(&t);
+    fuse_free(f);
+}
+
+static void test_fused(void **state)
+{
+    static const struct files layers = {fill_layers, mlx_config, "adapters.safetensors"};
+    (void)state;
+    for (int i = 0; i < 2; i++) { /* what is quantized cannot be fused */
+        run_fused(&forms[i], &layers);
+        run_fused(&forms[i], &peft);
+        run_fused(&forms[i], &dora);
+        run_fused(&forms[i], &full);
+    }
 }
 
 static void test_mlx(void **state)
@@ -372,8 +420,8 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mlx), cmocka_unit_test(test_peft),
-                                       cmocka_unit_test(test_dora), cmocka_unit_test(test_full),
-                                       cmocka_unit_test(test_range)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mlx),   cmocka_unit_test(test_peft),
+                                       cmocka_unit_test(test_dora),  cmocka_unit_test(test_full),
+                                       cmocka_unit_test(test_fused), cmocka_unit_test(test_range)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }
