@@ -70,7 +70,7 @@ BIN     := $(B)/mlxcel
 TESTS   := $(patsubst %.c,$(B)/%,$(wildcard tests/*/test_*.c))
 
 .PHONY: all help setup demo programs objects python check check-now check-threads kernelcheck-neon neon fuzz fuzz-run \
-        text-fuzz lint tidy layers format bench bench-all bench-lora bench-text bench-templates docs install clean
+        text-fuzz lora-fuzz lint tidy layers format bench bench-all bench-lora bench-text bench-templates docs install clean
 all: $(LIB) $(if $(CLI_SRC),$(BIN) $(if $(filter release,$(VARIANT)),build/mlxcel))
 
 help:
@@ -130,15 +130,12 @@ $(EXAMPLES): $(B)/%: %.c include/mlxcel.h $(LIB)
 ## make programs   the library, the programs and all test programs of one variant
 programs: all $(TESTS) $(KCHECK) $(FUZZ) $(EXAMPLES)
 
-# Virtual environments: each has the packages of requirements.txt that are marked for it.
-VENV      := build/venv
-TEXT_VENV := build/venv-text
-$(VENV)/.done:      MARK := \# check
-$(TEXT_VENV)/.done: MARK := \# .*text$$
-$(VENV)/.done $(TEXT_VENV)/.done: tools/requirements.txt
+# Virtual environments: build/venv-NAME has the packages of requirements.txt that are marked with NAME.
+VENV := build/venv-check
+build/venv-%/.done: tools/requirements.txt
 	@rm -rf $(@D)
 	$(PYTHON) -m venv $(@D)
-	grep '$(MARK)' $< | $(@D)/bin/pip install -q --disable-pip-version-check --no-deps -r /dev/stdin
+	grep '# .*\b$*\b' $< | $(@D)/bin/pip install -q --disable-pip-version-check --no-deps -r /dev/stdin
 	@touch $@
 python: $(VENV)/.done
 
@@ -186,8 +183,10 @@ fuzz-run: $(FUZZ)
 	@tests/fuzz/run $(T) $(FUZZ)
 
 ## make text-fuzz T=300   random texts, chats, templates and tokenizers against the reference libraries, live; ARGS='--seed N' repeats
-text-fuzz: $(BIN) $(B)/tests/textfuzz/jinja_lines $(TEXT_VENV)/.done
-	@$(TEXT_VENV)/bin/python tests/textfuzz/textfuzz.py --bin $(B) -T $(T) $(ARGS)
+## make lora-fuzz T=300   random adapters over random checkpoints against mlx-lm, live, and damaged adapters; ARGS='--seed N' repeats
+text-fuzz: $(B)/tests/textfuzz/jinja_lines
+text-fuzz lora-fuzz: %-fuzz: $(BIN) build/venv-%/.done
+	@build/venv-$*/bin/python tests/$*fuzz/$*fuzz.py --bin $(B) -T $(T) $(ARGS)
 
 ## make lint       the layer check, both compilers without a warning, clang-tidy of what changed since it was clean
 layers:
@@ -226,8 +225,8 @@ bench bench-all bench-lora: all $(KCHECK)
 	@bench/$(or $(patsubst bench-%,%,$(filter bench-%,$@)),compare) $(ARGS)
 
 ## make bench-text bench-templates   the same for tokenizers (Hugging Face's) and chat templates (jinja2); ARGS='--help'
-bench-text bench-templates: bench-%: $(B)/bench/%_ours $(TEXT_VENV)/.done
-	@$(TEXT_VENV)/bin/python bench/$* --program $< $(ARGS)
+bench-text bench-templates: bench-%: $(B)/bench/%_ours build/venv-text/.done
+	@build/venv-text/bin/python bench/$* --program $< $(ARGS)
 
 ## make install    DESTDIR= PREFIX=/usr/local: program, server link, libraries, header, pkg-config file
 install: all $(B)/$(SONAME)

@@ -5,7 +5,8 @@
   json  every answer is a JSON object              DoRA, rank 8, some projections of the last 8 layers, stored in float32
 
 The text is tools/demo_adapters/facts.txt, one `question | answer` a line; a manner of answering is a function below. A few
-hundred steps of one example each, minutes on a CPU. MODEL is the default model as dense float32 weights, of which mlx
+hundred steps of one example each: minutes on a CPU, if mlx multiplies with a fast library (LD_PRELOAD=libopenblas.so.0;
+the one that its package for Linux brings takes hours). MODEL is the default model as dense float32 weights, of which mlx
 trains fastest there:
 
     mlxcel dequantize -m mlxcel/SmolLM2-135M-Instruct-4bit --dtype float32 -o MODEL
