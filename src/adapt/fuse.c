@@ -136,6 +136,13 @@ static int source_order(const void *a, const void *b)
     return x->scale < y->scale ? -1 : x->scale > y->scale;
 }
 
+/* Reading has touched every page of the tensors, to check and to hash them. */
+static void release(const struct adapter_file *f)
+{
+    for (size_t i = 0; f && f->tensors && i < checkpoint_count(f->tensors); i++)
+        checkpoint_release(checkpoint_at(f->tensors, i));
+}
+
 /* Opens the files and puts the adapters into the order that counts. *whole: all of them could be opened. */
 static int open_files(struct fuse *f, struct faults *faults, bool *whole, struct error *e)
 {
@@ -149,6 +156,7 @@ static int open_files(struct fuse *f, struct faults *faults, bool *whole, struct
         for (size_t k = 0; s->file && k < s->file->n_warning; k++)
             log_warning(f->o.log, "%s", s->file->warning[k]);
         *whole = *whole && s->file;
+        release(s->file);
     }
     *whole = *whole && !faults->n;
     qsort(f->source, f->o.n, sizeof *f->source, source_order);

@@ -76,8 +76,13 @@ void fuse_close(void *ctx)
 {
     struct fuse *f = ctx;
     for (size_t i = 0; i < f->n_open; i++) {
-        free(f->open[i].a);
+        const struct fuse_term *t = &f->open[i];
+        free(t->a);
         f->open[i].a = NULL;
+        if (t->pair) { /* the files' pages are not needed any more */
+            checkpoint_release(t->pair->module->a);
+            checkpoint_release(t->pair->module->b);
+        }
     }
     f->n_open = 0;
 }
