@@ -188,10 +188,10 @@ static char *make_name(const struct registry *r, const char *path, int id)
         first--;
     n = MIN(n - first, (size_t)NAME_MAX_BYTES);
     size = n + 16;
-    char *name = calloc(1, size);
+    char *name = malloc(size);
     if (!name)
         return NULL;
-    memcpy(name, path + first, n);
+    snprintf(name, size, "%.*s", (int)n, path + first);
     for (int k = id; find_name(r, name); k++)
         snprintf(name + n, size - n, "-%d", k);
     return name;
@@ -212,7 +212,8 @@ static int make_entry(const struct registry *r, const struct mlxcel_lora_source 
     return x->path && x->name ? 0 : error_nomem(e, "the list of adapters");
 }
 
-static int put_last(struct registry *r, const struct entry *x, struct adapter_set **set, struct error *e)
+/* Moves *x to the end of the list. */
+static int put_last(struct registry *r, struct entry *x, struct adapter_set **set, struct error *e)
 {
     if (r->next_id == INT_MAX)
         return error_set(e, ERR_LIMIT, NULL, "too many adapters were loaded");
@@ -226,8 +227,11 @@ static int put_last(struct registry *r, const struct entry *x, struct adapter_se
     r->v[r->n++] = *x;
     int err = combine(r, NULL, NULL, set, e);
     r->n -= err != 0;
-    r->next_id += !err;
-    return err;
+    if (err)
+        return err;
+    r->next_id++;
+    *x = (struct entry){0};
+    return 0;
 }
 
 /* Swaps *x with the entry at `at`, which keeps its id and its default scale. */
@@ -261,11 +265,10 @@ static int put_on(struct registry *r, const struct mlxcel_lora_source *s, struct
         err = old ? put_in_place(r, old, &x, &set, e) : put_last(r, &x, &set, e);
     if (!err)
         set_defaults(r, set);
-    if (id)
-        *id = x.id;
+    if (!err && id)
+        *id = old ? old->id : r->next_id - 1;
     pthread_mutex_unlock(&r->lock);
-    if (err || old)
-        entry_deinit(&x); /* the new one, or the one it replaced */
+    entry_deinit(&x); /* what was refused or replaced */
     return err;
 }
 
