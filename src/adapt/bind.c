@@ -10,6 +10,9 @@
 #include "base/num.h"
 #include "base/vec.h"
 
+#define WRAPPERS_MAX 3    /* a module's name has prefixes of fewer wrappers */
+#define SIBLINGS_MAX 1000 /* faults from which no more is said than is named: each costs a look at every layer */
+
 float adapter_matrix_at(const struct adapter_matrix *m, int64_t i, int64_t j)
 {
     return dtype_load(m->dtype, m->data, i * m->row + j * m->col);
@@ -26,21 +29,26 @@ void adapter_matrix_row(const struct adapter_matrix *m, int64_t i, float *out)
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
 
-/* Wrappers of the same language model put it at different places of their module trees. */
-bool adapter_resolve(const struct model *m, const char *name, struct param_target *t)
+/* Wrappers of the same language model put it at different places of their module trees. NULL: name has no such prefix. */
+static const char *unwrap(const char *name)
 {
     static const char *const prefix[] = {"language_model.", "model.language_model."};
-    char                     longer[512];
-    if (params_target(&m->params, name, t))
-        return true;
-    for (size_t i = 0; i < ARRAY_LEN(prefix); i++) {
-        size_t n = strlen(prefix[i]);
-        if (strncmp(name, prefix[i], n) == 0 && adapter_resolve(m, name + n, t))
+    for (size_t i = 0; i < ARRAY_LEN(prefix); i++)
+        if (strncmp(name, prefix[i], strlen(prefix[i])) == 0)
+            return name + strlen(prefix[i]);
+    return NULL;
+}
+
+bool adapter_resolve(const struct model *m, const char *name, struct param_target *t)
+{
+    char longer[512];
+    for (int i = 0; name && i < WRAPPERS_MAX; i++, name = unwrap(name))
+        if (params_target(&m->params, name, t) ||
+            (strncmp(name, "model.", 6) != 0 &&
+             (size_t)snprintf(longer, sizeof longer, "model.%s", name) < sizeof longer &&
+             params_target(&m->params, longer, t)))
             return true;
-    }
-    return strncmp(name, "model.", 6) != 0 &&
-           (size_t)snprintf(longer, sizeof longer, "model.%s", name) < sizeof longer &&
-           params_target(&m->params, longer, t);
+    return false;
 }
 
 bool adapter_set_aside(struct adapter_binder *b, const struct param_target *t)
@@ -88,7 +96,7 @@ void adapter_unclaimed(struct adapter_binder *b, const struct tensor_view *t, co
 {
     struct param_target target;
     char                shape[TENSOR_SHAPE_TEXT], sibling[512], text[700] = "", layers[64] = "";
-    if (find_sibling(b->m, name, &target, sibling, sizeof sibling)) {
+    if (b->faults->n < SIBLINGS_MAX && find_sibling(b->m, name, &target, sibling, sizeof sibling)) {
         describe(sibling, &target, text, sizeof text);
         snprintf(layers, sizeof layers, ", which has layers 0 to %d; ", b->m->desc.n_layer - 1);
     }

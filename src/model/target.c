@@ -7,7 +7,8 @@
 #include "base/num.h"
 
 #define NAMES_MAX (1u << 20)
-#define NUMBER_MAX 9 /* digits of a slice's number */
+#define NUMBER_MAX 9  /* digits of a slice's number */
+#define NUMBERS_MAX 4 /* in a name, that may be a slice's */
 
 struct target_name {
     const char           *name;
@@ -18,7 +19,8 @@ struct target_name {
 struct target_names {
     struct target_name   *v; /* sorted by name once the table is finished */
     size_t                n, cap;
-    struct param_segment *row; /* [params.n]: each row of the table as a segment */
+    bool                  numbered; /* some have a '#' */
+    struct param_segment *row;      /* [params.n]: each row of the table as a segment */
 };
 
 /* --- declaring --------------------------------------------------------------------------------------------------- */
@@ -52,6 +54,7 @@ static void declare(struct params *p, int layer, const char *name, unsigned uses
         return;
     }
     memcpy(copy, s, (size_t)n * sizeof *copy);
+    p->target_names->numbered |= strchr(full, '#') != NULL;
     *t = (struct target_name){.name = full, .target = {n_in, n_out, SEGMENT_ALL, 1, uses, n, copy}, .segment = copy};
 }
 
@@ -161,10 +164,12 @@ static bool find_slice(const struct params *p, const char *name, struct param_ta
 {
     char   with_mark[512];
     size_t len = strlen(name);
-    if (len >= sizeof with_mark)
+    if (len >= sizeof with_mark || !p->target_names->numbered)
         return false;
-    for (const char *dot = strchr(name, '.'); dot; dot = strchr(dot + 1, '.')) {
+    int numbers = 0;
+    for (const char *dot = strchr(name, '.'); dot && numbers < NUMBERS_MAX; dot = strchr(dot + 1, '.')) {
         size_t digits = strspn(dot + 1, "0123456789");
+        numbers += digits > 0;
         if (!digits || digits > NUMBER_MAX || dot[1 + digits] != '.' || (dot[1] == '0' && digits > 1))
             continue;
         size_t at = (size_t)(dot + 1 - name);

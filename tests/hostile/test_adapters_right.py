@@ -1,6 +1,7 @@
 """Adapters together, faults together, and what beside the refused is right: orientation, replaced parameters, scales."""
 import math
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,19 @@ def test_many_faults(models, tmp_path):
     message = refusal(models["q4"], tmp_path, a.write(tmp_path / "adapter"))
     assert message.count("takes") == 14 and "zz.5" in message and "zz.6" not in message, message
     assert message.endswith("; and 4 more"), message
+
+
+def test_long_names(models, tmp_path):
+    """Names that are made to be looked up slowly: many numbers, many wrappers."""
+    a = Adapter(modules=())
+    for i in range(20000):
+        a.tensors[f"model.layers.0{'.1' * 200}.{i}.lora_a"] = ("F32", [1, 1], bytes(4))
+        a.tensors[f"model.layers.0{'.1' * 200}.{i}.lora_b"] = ("F32", [1, 1], bytes(4))
+        a.tensors[f"{'language_model.' * 25}{Q}.{i}.lora_a"] = ("F32", [1, 1], bytes(4))
+    a.config["lora_parameters"]["rank"] = 1
+    start = time.monotonic()
+    message = refusal(models["dense"], tmp_path, a.write(tmp_path / "adapter"))
+    assert message.endswith("; and 39980 more") and time.monotonic() - start < 20, message[-100:]
 
 
 # --- what is right ----------------------------------------------------------------------------------------------------
