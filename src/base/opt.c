@@ -170,11 +170,11 @@ static bool one_of(const char *words, const char *value)
     return false;
 }
 
-/* Flags that come from the environment; spellings as llama.cpp reads them. */
+/* Flags that come from the environment; spellings as llama.cpp and Python programs have them. */
 static bool parse_switch(const char *value, bool *out)
 {
-    *out = one_of("1|true|on|yes|enabled", value);
-    return *out || one_of("0|false|off|no|disabled", value);
+    *out = one_of("1|true|True|on|yes|enabled", value);
+    return *out || one_of("0|false|False|off|no|disabled", value);
 }
 
 static bool list_add(struct opt_list *list, const char *value, size_t cap, struct arena *a)

@@ -127,6 +127,12 @@ static void test_environment(void **state)
     assert_string_equal(f->v.model, "llama");
     assert_true(f->v.json);
     assert_int_equal(f->v.context, 8);
+    environment[3] = "False";
+    assert_int_equal(parse(f, ONE, ""), 0);
+    assert_false(f->v.json);
+    environment[3] = "True";
+    assert_int_equal(parse(f, ONE, ""), 0);
+    assert_true(f->v.json);
     environment[0] = "MLXCEL_MODEL", environment[1] = "";
     assert_int_equal(parse(f, ONE, ""), ERR_USAGE);
     assert_string_equal(f->e.msg, "one needs --model DIR");
