@@ -43,8 +43,8 @@ static struct target_name *add(struct params *p)
     return t ? &t->v[t->n++] : NULL;
 }
 
-static void declare(struct params *p, int layer, const char *name, unsigned uses, int64_t n_in, int64_t n_out, int n,
-                    const struct param_segment *s)
+void params_segments(struct params *p, int layer, const char *name, int64_t n_in, int64_t n_out, int n,
+                     const struct param_segment *s)
 {
     char                 *full = params_layer_name(p, name, layer);
     struct param_segment *copy = arena_calloc(p->arena, (size_t)n, sizeof *copy);
@@ -55,13 +55,8 @@ static void declare(struct params *p, int layer, const char *name, unsigned uses
     }
     memcpy(copy, s, (size_t)n * sizeof *copy);
     p->target_names->numbered |= strchr(full, '#') != NULL;
-    *t = (struct target_name){.name = full, .target = {n_in, n_out, SEGMENT_ALL, 1, uses, n, copy}, .segment = copy};
-}
-
-void params_segments(struct params *p, int layer, const char *name, int64_t n_in, int64_t n_out, int n,
-                     const struct param_segment *s)
-{
-    declare(p, layer, name, WEIGHT_LINEAR, n_in, n_out, n, s);
+    *t = (struct target_name){
+        .name = full, .target = {n_in, n_out, SEGMENT_ALL, 1, WEIGHT_LINEAR, n, copy}, .segment = copy};
 }
 
 static struct param_segment segment(const struct weight *w, int64_t from, int64_t row, int64_t n_row)
@@ -73,7 +68,7 @@ static struct param_segment segment(const struct weight *w, int64_t from, int64_
 void params_part(struct params *p, int layer, const char *name, const struct weight *w, int64_t row, int64_t n_row)
 {
     struct param_segment s = segment(w, 0, row, n_row);
-    declare(p, layer, name, WEIGHT_LINEAR, w->n_in, n_row, 1, &s);
+    params_segments(p, layer, name, w->n_in, n_row, 1, &s);
 }
 
 void params_fused(struct params *p, int layer, const char *name, int n, const struct weight *const *w)
@@ -85,13 +80,12 @@ void params_fused(struct params *p, int layer, const char *name, int n, const st
         s[i] = segment(w[i], n_out, 0, w[i]->n_out);
         n_out += w[i]->n_out;
     }
-    declare(p, layer, name, WEIGHT_LINEAR, w[0]->n_in, n_out, n, s);
+    params_segments(p, layer, name, w[0]->n_in, n_out, n, s);
 }
 
 void params_tied_head(struct params *p, const char *name, const struct weight *embedding)
 {
-    struct param_segment s = segment(embedding, 0, 0, embedding->n_out);
-    declare(p, 0, name, WEIGHT_LINEAR, embedding->n_in, embedding->n_out, 1, &s);
+    params_part(p, 0, name, embedding, 0, embedding->n_out);
     for (size_t i = 0; i < p->n; i++)
         if (p->v[i].weight == embedding)
             p->v[i].uses |= WEIGHT_LINEAR;
@@ -130,7 +124,6 @@ int params_finish_targets(struct params *p, struct error *e)
 {
     const struct param **of_weight = calloc((size_t)p->n_weight + 1, sizeof *of_weight);
     struct target_names *t = p->target_names ? p->target_names : arena_calloc(p->arena, 1, sizeof *t);
-    int                  err = 0;
     p->target_names = t;
     if (t)
         t->row = arena_calloc(p->arena, p->n + 1, sizeof *t->row);
@@ -148,7 +141,7 @@ int params_finish_targets(struct params *p, struct error *e)
     if (t->n)
         qsort(t->v, t->n, sizeof *t->v, compare_names);
     free(of_weight);
-    return err;
+    return 0;
 }
 
 /* --- finding ----------------------------------------------------------------------------------------------------- */
