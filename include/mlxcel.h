@@ -68,7 +68,7 @@ enum mlxcel_precision { MLXCEL_PRECISION_DEFAULT, MLXCEL_PRECISION_HIGH, MLXCEL_
 enum mlxcel_cache_type { MLXCEL_CACHE_AUTO, MLXCEL_CACHE_F16, MLXCEL_CACHE_F32, MLXCEL_CACHE_Q8_0 };
 enum mlxcel_log_level { MLXCEL_LOG_ERROR, MLXCEL_LOG_WARNING, MLXCEL_LOG_INFO, MLXCEL_LOG_DEBUG };
 
-/* An adapter to load: LoRA, DoRA or replaced parameters, from the files of mlx-lm, mlx-vlm or PEFT. */
+/* An adapter to load: LoRA, DoRA or replaced parameters, from the files of mlx-lm, mlx-vlm or PEFT. Texts are copied. */
 struct mlxcel_lora_source {
     const char *path;  /* a directory, or the .safetensors file of one */
     const char *name;  /* what lists call it; NULL: the last part of its path, with a number behind it where that is taken */
