@@ -9,6 +9,8 @@ type) and their scales. Then
   - `mlxcel logits --exact --lora ...` is within 1e-4 of the logits' standard deviation of mlx-lm's own layers over the
     dequantized float32 weights, and the faster precisions stay close;
   - other chunks, threads and orders of the adapters change no byte, and at scale 0 there is the base's output;
+  - `mlxcel fuse` writes what mlx_lm.fuse writes but for neighbours, and the fused model computes what the adapter does at
+    run time;
   - a copy of an adapter with random damage (faults.py) ends with status 1, one error line and no output, or, where the
     damage may be none, with status 0; never by a signal.
 The first difference is printed with its seed; `--seed N --draws 1` repeats it, and its files stay under build/lorafuzz.
@@ -33,6 +35,7 @@ import mlx.core as mx
 
 import adapters
 import bases
+import fused
 import lora_reference as ref
 from faults import FAULTS
 
@@ -101,7 +104,6 @@ def check_values(program, base, uses, words):
         off = norm(found - want) / norm(want)
         if not off <= most:
             raise Difference(f"{name} precision is off by {off:.3g} of the norm")
-    return off
 
 
 def check_order(rng, program, words):
@@ -114,6 +116,18 @@ def check_order(rng, program, words):
     zero = [w.rpartition(":")[0] + ":0" for w in words]
     if program.bytes(zero, *options) != program.bytes([], *options):
         raise Difference(f"{options} at scale 0 is not the base")
+
+
+def check_fused(program, base, adapter, tally):
+    if base.mode == "fp8":
+        return
+    if fault := fused.check(program.path, base, adapter, WORK, tally):
+        raise Difference(fault)
+    want = wanted(base, [(adapter, 1.0)], program.tokens)
+    found = Program(program.path, WORK / "fused", program.tokens).logits([], "--exact")
+    off = norm(found - want) / norm(want)
+    if not off <= fused.logits_tolerance(WORK / "fused"):
+        raise Difference(f"the fused model is off by {off:.3g} of the norm")
 
 
 def check_faults(rng, program, adapter, tally):
@@ -154,6 +168,7 @@ def draw(seed, program_path, tally):
     try:
         check_values(program, base, uses, words)
         check_order(rng, program, words)
+        check_fused(program, base, uses[0][0], tally)
         check_faults(rng, program, uses[0][0], tally)
     except Difference as why:
         raise Difference(f"{why}\n{describe(base, uses)}") from None

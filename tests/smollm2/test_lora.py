@@ -62,7 +62,7 @@ def test_base_answers_are_the_reference_s():
 @pytest.mark.parametrize("name", MANNERS)
 def test_manner_shows(name, precision):
     options = PRECISIONS[precision]
-    for e in effect(name):
+    for e in effect(name)[:2]:
         assert MANNERS[name](answer(e["prompt"], *options, "--lora", ADAPTERS / name))
         assert not MANNERS[name](answer(e["prompt"], *options, "--lora", f"{ADAPTERS / name}:0"))
 
