@@ -5,6 +5,7 @@
 #include "cli/adapters.h"
 #include "cli/api.h"
 #include "cli/input.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/table.h"
 #include "convert/lora.h"
@@ -102,7 +103,9 @@ static int write_new(const struct options *o, const char *model, bool merging, s
         return error_set(e, ERR_USAGE, "o", "lora %s needs -o OUT", o->args.v[0]);
     if (!merging && !to)
         return error_set(e, ERR_USAGE, "to", "lora convert needs --to peft or --to mlx");
+    interrupt_hold(true); /* it takes a moment, and no half of it stays behind */
     int err = merging ? merge(o, &out, to, e) : lora_convert(o->args.v[1], to, &out, e);
+    interrupt_hold(false);
     if (!err)
         err_note("made the adapter %s", o->out);
     return err;

@@ -60,18 +60,18 @@ static int delta_squares(const struct adapter_pair *p, double *sum, struct error
     return err;
 }
 
-/* Rows one by one: the weight's w, and with DoRA also the change d = s B[o] A before it is scaled. */
+/* Rows one by one: the weight's w and, where the pair is taken by rows, the change d = s B[o] A before DoRA scales it. */
 struct rows {
     int64_t n;
+    bool    change;
     float  *w, *d, *b, *a; /* [n], [n], [rank], [rank][n] */
 };
 
 static int rows_init(struct rows *r, const struct adapter_pair *p, struct error *e)
 {
-    size_t rank = p->magnitude.data ? (size_t)p->a.n_row : 0, n = (size_t)p->weight->n_in;
+    size_t rank = r->change ? (size_t)p->a.n_row : 0, n = (size_t)p->weight->n_in, size;
     r->n = p->weight->n_in;
-    r->w = calloc((rank + 2) * n + rank + 1, sizeof *r->w);
-    if (!r->w)
+    if (!num_mul(rank + 2, n, &size) || !num_add(size, rank + 1, &size) || !(r->w = calloc(size, sizeof *r->w)))
         return error_nomem(e, "an adapter's norms");
     r->d = r->w + n;
     r->b = r->d + n;
@@ -81,30 +81,34 @@ static int rows_init(struct rows *r, const struct adapter_pair *p, struct error 
     return 0;
 }
 
-static double dora_change(const struct adapter_pair *p, struct rows *r, int64_t o, double ww)
+/* The square of what row o changes by; its weight is in r->w, of the square ww. */
+static double row_change(const struct adapter_pair *p, struct rows *r, int64_t o, double ww)
 {
     memset(r->d, 0, (size_t)r->n * sizeof *r->d);
     adapter_matrix_row(&p->b, o, r->b);
     for (int64_t j = 0; j < p->a.n_row; j++)
         for (int64_t i = 0; i < r->n; i++)
             r->d[i] += (float)p->scale * r->b[j] * r->a[j * r->n + i];
-    double m = (double)adapter_matrix_at(&p->magnitude, o, 0), wd = dot(r->w, r->d, r->n);
-    double all = ww + 2 * wd + dot(r->d, r->d, r->n);
-    return all > 0 ? fabs(m * m - 2 * m / sqrt(all) * (ww + wd) + ww) : 0;
+    double dd = dot(r->d, r->d, r->n), wd = dot(r->w, r->d, r->n), all = ww + 2 * wd + dd;
+    if (!p->magnitude.data || all <= 0)
+        return dd;
+    double m = (double)adapter_matrix_at(&p->magnitude, o, 0);
+    return fabs(m * m - 2 * m / sqrt(all) * (ww + wd) + ww);
 }
 
 static int pair_squares(const struct adapter_pair *p, struct squares *out, struct error *e)
 {
-    struct rows r = {0};
+    int64_t     n_in = p->weight->n_in, n_out = p->b.n_row, rank = p->a.n_row;
+    struct rows r = {.change =
+                         p->magnitude.data || rank > n_in || rank > n_out}; /* ranks that need no small matrices */
     int         err = rows_init(&r, p, e);
-    if (!err && !p->magnitude.data)
+    if (!err && !r.change)
         err = delta_squares(p, &out->delta, e);
-    for (int64_t o = 0; o < p->b.n_row && !err; o++) {
+    for (int64_t o = 0; o < n_out && !err; o++) {
         weight_row(p->weight, p->row + o, r.w);
-        double ww = dot(r.w, r.w, r.n);
+        double ww = dot(r.w, r.w, n_in);
         out->weight += ww;
-        if (p->magnitude.data)
-            out->delta += dora_change(p, &r, o, ww);
+        out->delta += r.change ? row_change(p, &r, o, ww) : 0;
     }
     free(r.w);
     return err;
