@@ -3,6 +3,7 @@ tools/make_fuse_reference.py), what it leaves as it is, what it refuses, and the
 import hashlib
 import json
 import os
+import resource
 import shutil
 import signal
 import struct
@@ -282,22 +283,49 @@ def test_requantize_tells_what_it_loses(tmp_path):
                                  f"{sum(told.values()) / len(told):.5f} on average, at most {told[worst]:.5f} ({worst})")
 
 
-@pytest.mark.parametrize("sig, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_stopped_run_leaves_nothing(sig, status, tmp_path):
-    base, rank, width, rows = tmp_path / "base", 8, 60, 200000
-    shutil.copytree(base_of(mlx("plain")), base)
-    tensors = planes(base)
-    tensors["model.embed_tokens.weight"] = ("F32", [rows, width], bytes(4 * rows * width))
-    header, data = {}, []
-    at = 0
+def large(path, rows):
+    """The base of `plain` with a large vocabulary, whose embedding is a hole in the file."""
+    shutil.copytree(base_of(mlx("plain")), path)
+    tensors = planes(path)
+    width = tensors.pop("model.embed_tokens.weight")[1][1]
+    tensors.pop("lm_head.weight", None)
+    header, at = {}, 0
     for name, (dtype, shape, content) in tensors.items():
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(content)]}
-        data.append(content)
         at += len(content)
+    header["model.embed_tokens.weight"] = {"dtype": "F32", "shape": [rows, width],
+                                           "data_offsets": [at, at + 4 * rows * width]}
     text = json.dumps(header).encode()
-    (base / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data))
-    config = json.loads((base / "config.json").read_text())
-    (base / "config.json").write_text(json.dumps({**config, "vocab_size": rows}))
+    with open(path / "model.safetensors", "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(t[2] for t in tensors.values()))
+        f.truncate(8 + len(text) + at + 4 * rows * width)
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, "vocab_size": rows}))
+    return path
+
+
+def test_memory_does_not_grow_with_the_model(tmp_path):
+    base = large(tmp_path / "base", 800_000)
+    p = subprocess.Popen([PROGRAM, "fuse", "-m", base, "--adapter", mlx("plain"), "-o", tmp_path / "out"])
+    _, status, used = os.wait4(p.pid, 0)
+    p.returncode = os.waitstatus_to_exitcode(status)
+    assert p.returncode == 0
+    assert (tmp_path / "out/model.safetensors").stat().st_size == (base / "model.safetensors").stat().st_size > 190e6
+    assert used.ru_maxrss < 100_000  # kB
+
+
+@pytest.mark.parametrize("limit", [1 << 10, 20 << 10, 100 << 10])
+def test_no_room(limit, tmp_path):
+    r = subprocess.run([PROGRAM, "fuse", "-m", base_of(mlx("plain")), "--adapter", mlx("plain"), "-o", tmp_path / "out"],
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)), timeout=60,
+                       capture_output=True)
+    assert r.returncode == 1 and b"cannot write" in r.stderr and b"File too large" in r.stderr
+    assert [n for n in os.listdir(tmp_path) if n != "home"] == []
+
+
+@pytest.mark.parametrize("sig, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_run_leaves_nothing(sig, status, tmp_path):
+    base = large(tmp_path / "base", 400_000)
     p = subprocess.Popen([PROGRAM, "fuse", "-m", base, "--adapter", mlx("plain"), "-o", tmp_path / "out", "--threads", "1"],
                          stderr=subprocess.PIPE)
     end = time.monotonic() + 20
