@@ -78,6 +78,8 @@ int adapters_options(const struct options *o, struct mlxcel_options *out, struct
 {
     struct mlxcel_lora_source *list = arena_calloc(o->arena, count(o) + 1, sizeof *list);
     int                        rc = list ? 0 : error_nomem(e, "the command line");
+    if (!rc && o->lora_fuse && o->lora_init_without_apply)
+        rc = error_set(e, ERR_USAGE, NULL, "--lora-fuse and --lora-init-without-apply exclude each other");
     for (size_t i = 0; i < o->lora.n && !rc; i++) {
         float       scale = 1;
         const char *text = adapters_split(o, o->lora.v[i], &scale, e);
@@ -90,6 +92,7 @@ int adapters_options(const struct options *o, struct mlxcel_options *out, struct
     if (!rc && o->adapter) {
         rc = add(o, out, list, o->adapter, 1, e);
         list[count(o) - 1].fuse = true;
+        list[count(o) - 1].idle = false; /* whatever is said of the others */
     }
     out->lora = list;
     return rc;

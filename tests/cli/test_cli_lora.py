@@ -79,6 +79,8 @@ def test_fused(files, tmp_path):
     assert logits(tmp_path, "--adapter", files / "a", "--lora", files / "b") not in (
         logits(tmp_path, "--adapter", files / "a"), logits(tmp_path, "--lora", files / "b"))
     assert logits(tmp_path, "--lora", f"{files / 'a'}:0", "--lora-fuse") == logits(tmp_path)
+    assert logits(tmp_path, "--adapter", files / "a", "--lora", files / "b", "--lora-init-without-apply") == logits(
+        tmp_path, "--adapter", files / "a")
 
 
 def test_every_command(files):
@@ -120,4 +122,6 @@ def test_usage(files, tmp_path):
     for options in (["--lora", ""], ["--lora", ":1"], ["--lora-scaled", files / "a"], ["--lora-scaled", f"{files / 'a'}:1,"],
                     ["--lora-scaled", f"{files / 'a'}:x"], ["--adapter", ""]):
         assert "path" in usage("logits", "-m", TINY, "--tokens", "1", "-o", out, *options).lower(), options
+    assert "exclude" in usage("logits", "-m", TINY, "--tokens", "1", "-o", out, "--lora", files / "a", "--lora-fuse",
+                              "--lora-init-without-apply")
     assert mlxcel("tokenize", "-m", TINY, "--lora", files / "a").returncode == 2
