@@ -33,9 +33,20 @@ struct adapter_patterns {
 };
 /* Reads the object `key` of the config, whose values are numbers from lo to hi. */
 void adapter_patterns_read(struct adapter_reader *r, struct adapter_patterns *p, const char *key, double lo, double hi);
-/* The value (NAN after a fault of the config) of the first key that matches the module's name as PEFT matches it, `(.*\.)?(key)$`; dflt without one. */
+/* The value (NAN after a fault of the config) of the first key that matches the module's name as PEFT matches it,
+ * `(.*\.)?(key)$`; dflt without one. */
 double adapter_patterns_find(struct adapter_patterns *p, const char *name, double dflt);
 void   adapter_patterns_deinit(struct adapter_patterns *p); /* fine on a zeroed one */
+
+/* A list of names of the config: modules, or parameters as module and last part. */
+struct adapter_name {
+    struct str  module;
+    const char *last; /* within the config's string */
+};
+struct adapter_names {
+    struct adapter_name *v;
+    int                  n;
+};
 
 /* What PEFT's config tells beside what all formats have. */
 struct adapter_peft {
@@ -43,6 +54,7 @@ struct adapter_peft {
     bool                    rslora, bias, extra; /* alpha / sqrt(r); biases are trained; lora_bias */
     bool                    stopped;             /* a pattern's fault is said */
     struct adapter_patterns rank_pattern, alpha_pattern;
+    struct adapter_names    targets, saved; /* target_parameters, modules_to_save */
 };
 
 struct adapter_rules;

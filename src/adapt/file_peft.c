@@ -25,6 +25,7 @@
 
 #define PREFIX "base_model.model."
 #define TARGETS_MAX 8 /* parameters of one module */
+#define NAMES_MAX 512 /* of a list, each of which is looked for in every tensor's name */
 
 /* --- the config --------------------------------------------------------------------------------------------------- */
 
@@ -71,6 +72,22 @@ static void warn_of_init(struct adapter_reader *r)
                 r->f->path, init);
 }
 
+/* of: what a parameter without a module belongs to; NULL: the names are modules. */
+static void read_names(struct adapter_reader *r, struct adapter_names *names, const char *key, const char *of)
+{
+    int n = config_array_len(r->config, key);
+    if (n > NAMES_MAX)
+        config_fault(r->config, ERR_LIMIT, key, "has %d names, more than %d are not read", n, NAMES_MAX);
+    names->v = arena_calloc(&r->f->arena, (size_t)MAX(n, 0) + 1, sizeof *names->v);
+    r->nomem |= !names->v;
+    for (int i = 0; names->v && i < MIN(n, NAMES_MAX); i++) {
+        const char *name = config_array_str(r->config, key, i), *dot = of ? strrchr(name, '.') : NULL;
+        names->v[names->n++] = dot  ? (struct adapter_name){{name, (size_t)(dot - name)}, dot + 1}
+                               : of ? (struct adapter_name){str_of(of), name}
+                                    : (struct adapter_name){str_of(name), NULL};
+    }
+}
+
 static void read_peft(struct adapter_reader *r)
 {
     struct config *c = r->config;
@@ -93,6 +110,8 @@ static void read_peft(struct adapter_reader *r)
     r->peft.extra = config_bool_or(c, "lora_bias", false);
     adapter_patterns_read(r, &r->peft.rank_pattern, "rank_pattern", 1, ADAPTER_RANK_MAX);
     adapter_patterns_read(r, &r->peft.alpha_pattern, "alpha_pattern", -ADAPTER_SCALE_MAX, ADAPTER_SCALE_MAX);
+    read_names(r, &r->peft.targets, "target_parameters", "experts");
+    read_names(r, &r->peft.saved, "modules_to_save", NULL);
     warn_of_init(r);
 }
 
@@ -113,7 +132,7 @@ static double peft_scale(struct adapter_reader *r, const struct adapter_module *
 
 static bool ends_in(struct str s, struct str end)
 {
-    return s.n >= end.n && memcmp(s.p + s.n - end.n, end.p, end.n) == 0 &&
+    return end.n && s.n >= end.n && s.p[s.n - 1] == end.p[end.n - 1] && memcmp(s.p + s.n - end.n, end.p, end.n) == 0 &&
            (s.n == end.n || s.p[s.n - end.n - 1] == '.');
 }
 
@@ -126,15 +145,13 @@ static int by_declaration(const void *pa, const void *pb)
 }
 
 /* The parameters of the module that target_parameters names; a name without a module means one of all experts. */
-static int targets_of(struct adapter_reader *r, struct str module, const char *name[TARGETS_MAX])
+static int targets_of(const struct adapter_reader *r, struct str module, const char *name[TARGETS_MAX])
 {
-    int n = 0, len = r->config ? config_array_len(r->config, "target_parameters") : 0;
-    for (int i = 0; i < len && n < TARGETS_MAX; i++) {
-        const char *target = config_array_str(r->config, "target_parameters", i), *dot = strrchr(target, '.');
-        struct str  of = dot ? (struct str){target, (size_t)(dot - target)} : STR("experts");
-        if (ends_in(module, of))
-            name[n++] = dot ? dot + 1 : target;
-    }
+    const struct adapter_names *t = &r->peft.targets;
+    int                         n = 0;
+    for (int i = 0; i < t->n && n < TARGETS_MAX; i++)
+        if (ends_in(module, t->v[i].module))
+            name[n++] = t->v[i].last;
     qsort(name, (size_t)n, sizeof *name, by_declaration);
     return n;
 }
@@ -167,18 +184,17 @@ static void name_module(struct adapter_reader *r, struct adapter_piece *p, struc
 }
 
 /* Whether a whole parameter may stand in the file: its module was saved, or it is a trained bias, or an embedding. */
-static bool may_replace(struct adapter_reader *r, struct str module, bool bias)
+static bool may_replace(const struct adapter_reader *r, struct str module, bool bias)
 {
     static const struct str embeddings[] = {{"embed_tokens", 12}, {"lm_head", 7}};
-    int                     n = r->config ? config_array_len(r->config, "modules_to_save") : 0;
     for (size_t i = 0; i < ARRAY_LEN(embeddings); i++)
         if (ends_in(module, embeddings[i]))
             return true;
     if (!r->config || (bias && r->peft.bias))
         return true;
     for (struct str m = module; m.n;) { /* the module and those around it */
-        for (int i = 0; i < n; i++)
-            if (ends_in(m, str_of(config_array_str(r->config, "modules_to_save", i))))
+        for (int i = 0; i < r->peft.saved.n; i++)
+            if (ends_in(m, r->peft.saved.v[i].module))
                 return true;
         while (m.n && m.p[m.n - 1] != '.')
             m.n--;

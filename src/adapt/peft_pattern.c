@@ -12,11 +12,12 @@
 
 #define STEPS_MAX 2000        /* of PCRE2, for one name */
 #define REGEX_COST 1000       /* of one name, against 1 for a plain key */
-#define BUDGET ((int64_t)4e8) /* some seconds */
+#define BUDGET ((int64_t)1e8) /* some seconds */
 #define KEY_MAX ((size_t)4096)
 
 struct adapter_pattern {
     const char *key;
+    size_t      n; /* bytes of key */
     double      value;
     pcre2_code *code; /* NULL: a plain key */
 };
@@ -27,14 +28,15 @@ static bool is_plain(const char *key)
 }
 
 /* The end of name, from its beginning or behind a dot, is key, in which a dot is any character. */
-static bool plain_match(const char *key, const char *name)
+static bool plain_match(struct str key, struct str name)
 {
-    size_t k = strlen(key), n = strlen(name);
-    if (k > n || (k < n && name[n - k - 1] != '.'))
+    if (!key.n || key.n > name.n || (key.p[key.n - 1] != '.' && key.p[key.n - 1] != name.p[name.n - 1]))
         return false;
-    name += n - k;
-    for (size_t i = 0; i < k; i++)
-        if (key[i] != '.' && key[i] != name[i])
+    const char *end = name.p + (name.n - key.n);
+    if (key.n < name.n && end[-1] != '.')
+        return false;
+    for (size_t i = 0; i < key.n; i++)
+        if (key.p[i] != '.' && key.p[i] != end[i])
             return false;
     return true;
 }
@@ -93,6 +95,7 @@ void adapter_patterns_read(struct adapter_reader *r, struct adapter_patterns *p,
     for (const char *k = config_next_key(map, NULL); k; k = config_next_key(map, k)) {
         struct adapter_pattern *q = &p->v[p->n];
         q->key = k;
+        q->n = strlen(k);
         q->value = config_num_or(map, k, lo, hi, NAN);
         if (is_plain(k) || compile(r, map, q))
             p->n++;
@@ -101,10 +104,11 @@ void adapter_patterns_read(struct adapter_reader *r, struct adapter_patterns *p,
 
 double adapter_patterns_find(struct adapter_patterns *p, const char *name, double dflt)
 {
+    struct str s = str_of(name);
     for (size_t i = 0; i < p->n && !p->stopped; i++) {
         p->spent += p->v[i].code ? REGEX_COST : 1;
         p->stopped = p->spent > BUDGET;
-        if (p->v[i].code ? regex_match(p->v[i].code, name) : plain_match(p->v[i].key, name))
+        if (p->v[i].code ? regex_match(p->v[i].code, name) : plain_match((struct str){p->v[i].key, p->v[i].n}, s))
             return p->v[i].value;
     }
     return dflt;

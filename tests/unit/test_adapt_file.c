@@ -457,6 +457,18 @@ static void test_all_at_once(void **state)
         fail_msg("%s", e.msg);
 }
 
+/* Lists that would be looked through for every tensor have an end. */
+static void test_long_list(void **state)
+{
+    char  config[8192];
+    char *at = config + sprintf(config, "{\"peft_type\": \"LORA\", \"r\": 4, \"modules_to_save\": [\"x0\"");
+    (void)state;
+    for (int i = 1; i < 513; i++)
+        at += sprintf(at, ", \"x%d\"", i);
+    strcpy(at, "]}");
+    check_refused(config, PEFT_PAIR, "adapter_config.json: modules_to_save has 513 names, more than 512 are not read");
+}
+
 /* Expressions that would take for ever end, and the adapter is refused or read. */
 static void test_slow_pattern(void **state)
 {
@@ -485,11 +497,11 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_mlx),         TEST(test_mlx_scales),   TEST(test_vlm),         TEST(test_mlx_kinds),
-        TEST(test_old_switch),  TEST(test_peft),         TEST(test_peft_scales), TEST(test_peft_parameters),
-        TEST(test_peft_dora),   TEST(test_warnings),     TEST(test_hash),        TEST(test_missing_files),
-        TEST(test_configs),     TEST(test_peft_configs), TEST(test_tensors),     TEST(test_infinite),
-        TEST(test_all_at_once), TEST(test_slow_pattern),
+        TEST(test_mlx),         TEST(test_mlx_scales),   TEST(test_vlm),          TEST(test_mlx_kinds),
+        TEST(test_old_switch),  TEST(test_peft),         TEST(test_peft_scales),  TEST(test_peft_parameters),
+        TEST(test_peft_dora),   TEST(test_warnings),     TEST(test_hash),         TEST(test_missing_files),
+        TEST(test_configs),     TEST(test_peft_configs), TEST(test_tensors),      TEST(test_infinite),
+        TEST(test_all_at_once), TEST(test_long_list),    TEST(test_slow_pattern),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
