@@ -146,6 +146,18 @@ def test_greatest_ranks(models, tmp_path):
     logits(models["q4"], tmp_path, a.write(tmp_path / "adapter"))
 
 
+@pytest.mark.parametrize("tied", [True, False])
+def test_head_by_file(tied, models, tmp_path):
+    """Where only the files tell whether the head is the embedding, its pair fits all the same, or the width is named."""
+    m = Dense(tied)
+    del m.config["tie_word_embeddings"]
+    model = m.write(tmp_path / "model")
+    plain = logits(model, tmp_path)
+    assert logits(model, tmp_path, Adapter(modules=()).pair("lm_head", n_out=VOCAB).write(tmp_path / "right")) != plain
+    message = refusal(model, tmp_path, Adapter(modules=()).pair("lm_head", 16, VOCAB).write(tmp_path / "wrong"))
+    assert "lm_head takes 32 input features and produces 262; lora_a is [16, 4]" in message
+
+
 REPLACED = [(NORM + ".weight", [WIDTH]), ("lm_head.weight", [VOCAB, WIDTH]), (Q + ".weight", [WIDTH, WIDTH]),
             (DOWN + ".weight", [WIDTH, FF]), (K + ".bias", [16])]
 
