@@ -10,7 +10,7 @@
  *                      cache
  *
  * Where the step has adapters, the threads also share their products with A before they meet (with one row, too), and each
- * tile is finished by lora_tile; a tile of a weight that an adapter replaces is computed by runs of rows.
+ * tile is finished by lora_tiles; a tile of a weight that an adapter replaces is computed by runs of rows.
  *
  * Which rows, tiles and threads meet never changes an element's sequence of operations (docs/order-law.md).
  */
@@ -185,8 +185,10 @@ static void one_row(const struct job *j, int k, const struct packed *p, int64_t 
     const struct linear_fns *f = j->cpu->linear;
     const unsigned char     *data = packed_tile(p, tile);
     if (p->form == LINEAR_AFFINE || p->form == LINEAR_E2M1) {
-        struct tile_out out = out_of(j, k, tile, 0);
-        f->gemv(p, data, &j->acts, member, &out);
+        for (int t = 0; t < n_tile; t++, data += p->tile_size) {
+            struct tile_out out = out_of(j, k, tile + t, 0);
+            f->gemv(p, data, &j->acts, member, &out);
+        }
         return;
     }
     if (p->form == LINEAR_DENSE)
@@ -242,8 +244,8 @@ static void product(const struct job *j, int k, int64_t tile, int n_tile, int64_
         else
             many_rows(j, k, packed_of(w), tile, n_tile, at, m, s);
     }
-    for (int t = 0; t < n_tile && j->lora.touched[k]; t++)
-        lora_tile(&j->lora, k, j->w[k], tile + t, row, n, j->y[k]);
+    if (j->lora.touched[k])
+        lora_tiles(&j->lora, k, j->w[k], tile, n_tile, row, n, j->y[k]);
 }
 
 static void silu_tiles(const struct job *j, int64_t tile, int n_tile, int64_t row, int64_t n)
@@ -255,10 +257,11 @@ static void silu_tiles(const struct job *j, int64_t tile, int n_tile, int64_t ro
     }
 }
 
-/* How many tiles of a form are computed together, where there are so many. */
+/* How many tiles of a form are computed together, where there are so many. For one row of integer codes that is one after
+ * the other; what follows, adapters and silu, comes once for all. */
 static int side_by_side(const struct job *j, const struct packed *p)
 {
-    return p->form == LINEAR_BF16 || (p->form == LINEAR_DENSE && j->x.n_row == 1) ? LINEAR_GEMV_TILES : 1;
+    return p->form == LINEAR_BF16 || j->x.n_row == 1 ? LINEAR_GEMV_TILES : 1;
 }
 
 /* Item `item` and at most `max` - 1 that follow it; returns how many were done. */

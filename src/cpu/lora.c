@@ -197,19 +197,26 @@ const struct weight *lora_rows_weight(const struct lora_op *l, const struct weig
     return found;
 }
 
-/* Narrows out->lo and hi to the outputs of a pair in a tile; false: it has none there. */
-static bool pair_outputs(const struct lora_pair *p, int64_t tile, struct lora_out *out)
+/* Narrows out->lo and hi to the outputs of a pair, out's first being output o of the weight; false: it has none there. */
+static bool pair_outputs(const struct lora_pair *p, int64_t o, struct lora_out *out)
 {
-    int64_t o = tile * LORA_LANES;
-    out->lo = (int)MAX(p->row - o, 0);
-    out->hi = (int)MIN(p->row + p->n_out - o, out->n);
+    out->lo = MAX(p->row - o, 0);
+    out->hi = MIN(p->row + p->n_out - o, out->n);
     return out->lo < out->hi;
 }
 
-static const void *pair_tile(const struct lora_pair *p, int64_t tile)
+static const struct lora_out *all_outputs(struct lora_out *out)
+{
+    out->lo = 0;
+    out->hi = out->n;
+    return out;
+}
+
+/* The tile of b with output o of the weight. */
+static const void *pair_tile(const struct lora_pair *p, int64_t o)
 {
     size_t size = (size_t)p->rank * LORA_LANES * (p->b_type == DTYPE_F32 ? 4 : 2);
-    return (const char *)p->b + (size_t)(tile - p->row / LORA_LANES) * size;
+    return (const char *)p->b + (size_t)(o / LORA_LANES - p->row / LORA_LANES) * size;
 }
 
 static bool has_dora(const struct lora_delta *d, enum weight_use use)
@@ -217,9 +224,9 @@ static bool has_dora(const struct lora_delta *d, enum weight_use use)
     return d->dora && d->n_pair && d->pair[0].uses & (unsigned)use;
 }
 
-/* The pairs of the adapters with (or without) DoRA, and their factors. z: of the set's first pair. */
+/* The pairs of the adapters with (or without) DoRA, and their factors, for outputs from o on. z: of the set's first pair. */
 static void expand_pairs(const struct lora_op *l, const struct lora_set *set, const struct weight *w, bool dora,
-                         int64_t tile, const float *z, int64_t n, struct lora_out out)
+                         int64_t o, const float *z, int64_t n, struct lora_out *out)
 {
     for (int i = 0; i < set->n; i++) {
         const struct lora_delta *d = lora_delta_of(set, i, w);
@@ -227,28 +234,29 @@ static void expand_pairs(const struct lora_op *l, const struct lora_set *set, co
             continue;
         EACH_PAIR(p, d, WEIGHT_LINEAR)
         {
-            if (has_dora(d, WEIGHT_LINEAR) == dora && pair_outputs(p, tile, &out))
-                l->fns->expand(p->b_type, pair_tile(p, tile), LORA_LANES, p->rank, z, l->z_stride, n, &out);
+            if (has_dora(d, WEIGHT_LINEAR) == dora && pair_outputs(p, o, out))
+                l->fns->expand(p->b_type, pair_tile(p, o + out->lo), LORA_LANES, p->rank * LORA_LANES, p->rank, z,
+                               l->z_stride, n, out);
             z += p->rank;
         }
-        out.lo = 0;
-        out.hi = out.n;
         if (dora && has_dora(d, WEIGHT_LINEAR))
-            l->fns->dora(d->dora, tile * LORA_LANES, set->use[i].scale * d->dora->scale, n, &out);
+            l->fns->dora(d->dora, o, set->use[i].scale * d->dora->scale, n, all_outputs(out));
     }
 }
 
 /* Bias terms that pairs bring along. */
-static void add_extras(const struct lora_op *l, const struct lora_set *set, const struct weight *w, int64_t tile,
-                       int64_t n, struct lora_out out)
+static void add_extras(const struct lora_op *l, const struct lora_set *set, const struct weight *w, int64_t o,
+                       int64_t n, struct lora_out *out)
 {
     for (int i = 0; i < set->n; i++) {
         const struct lora_delta *d = lora_delta_of(set, i, w);
         if (!d)
             continue;
         EACH_PAIR(p, d, WEIGHT_LINEAR)
-        if (p->extra && pair_outputs(p, tile, &out))
-            l->fns->add(p->extra + (tile * LORA_LANES + out.lo - p->row), set->use[i].scale * p->scale, n, &out);
+        {
+            if (p->extra && pair_outputs(p, o, out))
+                l->fns->add(p->extra + (o + out->lo - p->row), set->use[i].scale * p->scale, n, out);
+        }
     }
 }
 
@@ -262,50 +270,46 @@ static const float *bias_of(const struct lora_set *set, const struct weight *w)
     return w->bias;
 }
 
-/* Rows [row, row + n), which have one set. */
-static void set_tile(const struct lora_op *l, int k, const struct weight *w, const struct lora_set *set, int64_t tile,
-                     int64_t row, int64_t n, struct tensor y)
+/* Outputs of `out` from o on, of n rows that have one set. */
+static void set_outputs(const struct lora_op *l, const struct weight *w, const struct lora_set *set, int64_t o,
+                        const float *z, int64_t n, struct lora_out *out)
 {
-    int64_t         o = tile * LORA_LANES;
-    int             outputs = (int)MIN(w->n_out - o, LORA_LANES);
-    struct lora_out out = {tensor_row(y, row) + o, y.stride, outputs, 0, outputs};
-    const float    *z = l->z + row * l->z_stride + k * l->rank, *bias = bias_of(set, w);
+    const float *bias = bias_of(set, w);
     if (set) {
-        expand_pairs(l, set, w, true, tile, z, n, out);
-        expand_pairs(l, set, w, false, tile, z, n, out);
+        expand_pairs(l, set, w, true, o, z, n, out);
+        expand_pairs(l, set, w, false, o, z, n, out);
     }
     if (bias)
-        l->fns->add(bias + o, 1, n, &out);
+        l->fns->add(bias + o, 1, n, all_outputs(out));
     if (set)
-        add_extras(l, set, w, tile, n, out);
+        add_extras(l, set, w, o, n, out);
 }
 
-void lora_tile(const struct lora_op *l, int k, const struct weight *w, int64_t tile, int64_t row, int64_t n,
-               struct tensor y)
+void lora_tiles(const struct lora_op *l, int k, const struct weight *w, int64_t tile, int n_tile, int64_t row,
+                int64_t n, struct tensor y)
 {
     const struct lora_rows *run = run_at(l, row);
+    int64_t                 o = tile * LORA_LANES;
+    struct lora_out         out = {.stride = y.stride, .n = MIN(w->n_out - o, (int64_t)n_tile * LORA_LANES)};
     for (int64_t end = row + n, m; row < end; row += m, run++) {
         m = MIN(run->row + run->n, end) - row;
-        set_tile(l, k, w, run->set, tile, row, m, y);
+        out.y = tensor_row(y, row) + o;
+        set_outputs(l, w, run->set, o, l->z + row * l->z_stride + k * l->rank, m, &out);
     }
 }
 
 /* --- lookups --------------------------------------------------------------------------------------------------------
  */
 
-/* y += s b[token] A, 16 columns at a time. */
+/* y += s b[token] A: a's columns are what the outputs of a product are, its rows stand far apart. */
 static void lookup_pair(const struct lora_fns *fns, const struct lora_pair *p, float s, int64_t token, float *z,
                         float *y)
 {
     int64_t     padded = (p->n_in + LORA_LANES - 1) & -LORA_LANES;
-    const void *b = pair_tile(p, token / LORA_LANES);
-    const char *a = p->a;
+    const void *b = pair_tile(p, token);
     for (int64_t j = 0; j < p->rank; j++)
         z[j] = s * dtype_load(p->b_type, b, j * LORA_LANES + token % LORA_LANES);
-    for (int64_t i = 0; i < p->n_in; i += LORA_LANES, a += LORA_LANES * (p->a_type == DTYPE_F32 ? 4 : 2)) {
-        int n = (int)MIN(p->n_in - i, LORA_LANES);
-        fns->expand(p->a_type, a, padded, p->rank, z, 0, 1, &(struct lora_out){y + i, 0, n, 0, n});
-    }
+    fns->expand(p->a_type, p->a, padded, LORA_LANES, p->rank, z, 0, 1, &(struct lora_out){y, 0, p->n_in, 0, p->n_in});
 }
 
 static float dora_factor(const struct lora_dora *d, float s, int64_t o)

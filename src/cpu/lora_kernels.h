@@ -21,6 +21,12 @@ enum { SHRINK_ROWS = 3, SHRINK_COLS = 2, SHRINK_ONE = 4, EXPAND_ROWS = 4 };
 #endif
 enum { EXPAND_CHAINS = 4 };
 
+/* Asks for memory that is read soon. Beyond the last it asks in vain. */
+VEC_INLINE void ask(const char *p, size_t ahead)
+{
+    __builtin_prefetch((const void *)((uintptr_t)p + ahead));
+}
+
 VEC_INLINE size_t elem_size(const enum dtype type)
 {
     return type == DTYPE_F32 ? 4 : 2;
@@ -62,7 +68,10 @@ VEC_INLINE void shrink_block(const int R, const int J, const enum dtype type, co
     for (int64_t i = 0; i < whole; i += VEC_LANES) {
         VEC_UNROLL
         for (int j = 0; j < J; j++) {
-            vf v = vf_load_as(type, a + (size_t)j * stride + (size_t)i * elem_size(type));
+            const char *at = a + (size_t)j * stride + (size_t)i * elem_size(type);
+            vf          v = vf_load_as(type, at);
+            if (R == 1)
+                ask(at, J * stride); /* the next rows of a */
             VEC_UNROLL
             for (int r = 0; r < R; r++)
                 acc[r * J + j] = vf_fma(v, vf_load(k->x + r * k->x_stride + i), acc[r * J + j]);
@@ -114,30 +123,39 @@ static void shrink(const struct lora_pair *p, int64_t j0, int64_t j1, const floa
 /* --- y += B z -------------------------------------------------------------------------------------------------------
  */
 
-VEC_INLINE vf load_out(const struct lora_out *o, const float *y)
+/* The first n of a tile's outputs. */
+VEC_INLINE vf load_out(const float *y, int n)
 {
-    return o->n == LORA_LANES ? vf_load(y) : vf_load_part(y, o->n);
+    return n == LORA_LANES ? vf_load(y) : vf_load_part(y, n);
 }
 
-/* v, whose lanes outside lo .. hi - 1 keep `old`. */
-VEC_INLINE void store_out(const struct lora_out *o, float *y, vf v, vf old)
+/* Writes lanes lo .. hi - 1 of v over y, whose n outputs are `old`. */
+VEC_INLINE void store_out(float *y, vf v, vf old, int n, int lo, int hi)
 {
-    if (o->lo > 0 || o->hi < o->n)
-        v = vf_keep(v, o->lo, o->hi, old);
-    if (o->n == LORA_LANES)
+    if (lo > 0 || hi < n)
+        v = vf_keep(v, lo, hi, old);
+    if (n == LORA_LANES)
         vf_store(y, v);
     else
-        vf_store_part(y, v, o->n);
+        vf_store_part(y, v, n);
 }
 
-VEC_INLINE void add_out(const struct lora_out *o, float *y, vf v)
+VEC_INLINE void add_out(float *y, vf v, int n, int lo, int hi)
 {
-    vf old = load_out(o, y);
-    store_out(o, y, vf_add(old, v), old);
+    vf old = load_out(y, n);
+    store_out(y, vf_add(old, v), old, n, lo, hi);
 }
 
-VEC_INLINE void expand_one(const enum dtype type, const char *b, size_t stride, int64_t rank, const float *z,
-                           const struct lora_out *o, float *y)
+/* The tiles of `out` with outputs to write, at o: n of them there, lo .. hi - 1 to write. */
+#define EACH_TILE(out, o, n, lo, hi)                                                                                   \
+    for (int64_t o = (out)->lo & -LORA_LANES; o < (out)->hi; o += LORA_LANES)                                          \
+        for (int n = (int)MIN((out)->n - o, LORA_LANES), lo = (int)MAX((out)->lo - o, 0),                              \
+                 hi = (int)MIN((out)->hi - o, n), once = 1;                                                            \
+             once; once = 0)
+
+/* B z of one row. ahead: bytes to what the next tile needs. */
+VEC_INLINE vf expand_one(const enum dtype type, const char *b, size_t stride, size_t ahead, int64_t rank,
+                         const float *z)
 {
     vf      p[EXPAND_CHAINS];
     int64_t j = 0;
@@ -146,14 +164,18 @@ VEC_INLINE void expand_one(const enum dtype type, const char *b, size_t stride, 
         p[i] = vf_set1(0);
     for (; j + EXPAND_CHAINS <= rank; j += EXPAND_CHAINS) {
         VEC_UNROLL
-        for (int i = 0; i < EXPAND_CHAINS; i++, b += stride)
+        for (int i = 0; i < EXPAND_CHAINS; i++, b += stride) {
             p[i] = vf_fma(vf_set1(z[j + i]), vf_load_as(type, b), p[i]);
+            ask(b, ahead);
+        }
     }
     VEC_UNROLL
-    for (int i = 0; i < EXPAND_CHAINS - 1; i++)
-        if (j + i < rank)
-            p[i] = vf_fma(vf_set1(z[j + i]), vf_load_as(type, b + (size_t)i * stride), p[i]);
-    add_out(o, y, vf_add(vf_add(p[0], p[1]), vf_add(p[2], p[3])));
+    for (int i = 0; i < EXPAND_CHAINS - 1; i++, b += stride)
+        if (j + i < rank) {
+            p[i] = vf_fma(vf_set1(z[j + i]), vf_load_as(type, b), p[i]);
+            ask(b, ahead);
+        }
+    return vf_add(vf_add(p[0], p[1]), vf_add(p[2], p[3]));
 }
 
 /* Chain i of EXPAND_ROWS rows. */
@@ -171,60 +193,74 @@ VEC_INLINE void expand_chain(const enum dtype type, const char *b, size_t stride
     }
 }
 
+/* Those of EXPAND_ROWS rows. */
 VEC_INLINE void expand_several(const enum dtype type, const char *b, size_t stride, int64_t rank, const float *z,
-                               int64_t z_stride, const struct lora_out *o, float *y)
+                               int64_t z_stride, vf t[])
 {
-    vf sum[2][EXPAND_ROWS], p[EXPAND_ROWS];
+    vf p[EXPAND_ROWS], q[EXPAND_ROWS];
     for (int h = 0; h < 2; h++) { /* p0 + p1, p2 + p3 */
-        expand_chain(type, b, stride, rank, 2 * h, z, z_stride, sum[h]);
-        expand_chain(type, b, stride, rank, 2 * h + 1, z, z_stride, p);
+        expand_chain(type, b, stride, rank, 2 * h, z, z_stride, p);
+        expand_chain(type, b, stride, rank, 2 * h + 1, z, z_stride, q);
         VEC_UNROLL
         for (int r = 0; r < EXPAND_ROWS; r++)
-            sum[h][r] = vf_add(sum[h][r], p[r]);
+            t[r] = h ? vf_add(t[r], vf_add(p[r], q[r])) : vf_add(p[r], q[r]);
     }
-    VEC_UNROLL
-    for (int r = 0; r < EXPAND_ROWS; r++)
-        add_out(o, y + r * o->stride, vf_add(sum[0][r], sum[1][r]));
 }
 
-VEC_INLINE void expand_type(const enum dtype type, const char *b, int64_t b_stride, int64_t rank, const float *z,
-                            int64_t z_stride, int64_t n_row, const struct lora_out *o)
+VEC_INLINE void expand_type(const enum dtype type, const char *b, int64_t b_row, int64_t b_tile, int64_t rank,
+                            const float *z, int64_t z_stride, int64_t n_row, const struct lora_out *out)
 {
-    const size_t stride = (size_t)b_stride * elem_size(type);
-    float       *y = o->y;
-    for (; n_row >= EXPAND_ROWS; n_row -= EXPAND_ROWS, y += EXPAND_ROWS * o->stride, z += EXPAND_ROWS * z_stride)
-        expand_several(type, b, stride, rank, z, z_stride, o, y);
-    for (; n_row > 0; n_row--, y += o->stride, z += z_stride)
-        expand_one(type, b, stride, rank, z, o, y);
+    const size_t stride = (size_t)b_row * elem_size(type), step = (size_t)b_tile * elem_size(type);
+    EACH_TILE(out, o, n, lo, hi)
+    {
+        float  *y = out->y + o;
+        int64_t r = 0;
+        for (; r + EXPAND_ROWS <= n_row; r += EXPAND_ROWS) {
+            vf t[EXPAND_ROWS];
+            expand_several(type, b, stride, rank, z + r * z_stride, z_stride, t);
+            VEC_UNROLL
+            for (int i = 0; i < EXPAND_ROWS; i++, y += out->stride)
+                add_out(y, t[i], n, lo, hi);
+        }
+        for (; r < n_row; r++, y += out->stride)
+            add_out(y, expand_one(type, b, stride, step, rank, z + r * z_stride), n, lo, hi);
+        b += step;
+    }
 }
 
-static void expand(enum dtype type, const void *b, int64_t b_stride, int64_t rank, const float *z, int64_t z_stride,
-                   int64_t n_row, const struct lora_out *o)
+static void expand(enum dtype type, const void *b, int64_t b_row, int64_t b_tile, int64_t rank, const float *z,
+                   int64_t z_stride, int64_t n_row, const struct lora_out *out)
 {
-    BY_TYPE(expand_type, type, b, b_stride, rank, z, z_stride, n_row, o);
+    BY_TYPE(expand_type, type, b, b_row, b_tile, rank, z, z_stride, n_row, out);
 }
 
 /* --- DoRA's factors, biases -----------------------------------------------------------------------------------------
  */
 
-static void dora(const struct lora_dora *d, int64_t o, float scale, int64_t n_row, const struct lora_out *out)
+static void dora(const struct lora_dora *d, int64_t first, float scale, int64_t n_row, const struct lora_out *out)
 {
-    vf s = vf_set1(scale), wd = vf_load_part(d->wd + o, out->n);
-    vf norm2 = vf_fma(s, vf_fma(s, vf_load_part(d->dd + o, out->n), vf_add(wd, wd)), vf_load_part(d->ww + o, out->n));
-    vf f = vf_div(vf_load_part(d->m + o, out->n), vf_sqrt(norm2));
-    for (int64_t r = 0; r < n_row; r++) {
-        vf old = load_out(out, out->y + r * out->stride);
-        store_out(out, out->y + r * out->stride, vf_mul(old, f), old);
+    const vf s = vf_set1(scale);
+    EACH_TILE(out, o, n, lo, hi)
+    {
+        vf     ww = vf_load_part(d->ww + first + o, n), wd = vf_load_part(d->wd + first + o, n);
+        vf     norm2 = vf_fma(s, vf_fma(s, vf_load_part(d->dd + first + o, n), vf_add(wd, wd)), ww);
+        vf     f = vf_div(vf_load_part(d->m + first + o, n), vf_sqrt(norm2));
+        float *y = out->y + o;
+        for (int64_t r = 0; r < n_row; r++, y += out->stride) {
+            vf old = load_out(y, n);
+            store_out(y, vf_mul(old, f), old, n, lo, hi);
+        }
     }
 }
 
 static void add(const float *v, float s, int64_t n_row, const struct lora_out *out)
 {
-    const int n = out->hi - out->lo;
-    vf        e = vf_load_part(v, n);
-    for (int64_t r = 0; r < n_row; r++) {
-        float *y = out->y + r * out->stride + out->lo;
-        vf_store_part(y, vf_fma(vf_set1(s), e, vf_load_part(y, n)), n);
+    for (int64_t o = out->lo; o < out->hi; o += VEC_LANES) {
+        const int n = (int)MIN(out->hi - o, VEC_LANES);
+        vf        e = vf_load_part(v + (o - out->lo), n);
+        float    *y = out->y + o;
+        for (int64_t r = 0; r < n_row; r++, y += out->stride)
+            vf_store_part(y, vf_fma(vf_set1(s), e, vf_load_part(y, n)), n);
     }
 }
 

@@ -63,7 +63,9 @@ static void check_shrink(struct kc *k)
                 check_shrink_case(k, ins[i], ranks[r], t ? kc_pick(k, 2, 3, 4, 5, 7, 25) : 1);
 }
 
-/* Outputs lo .. hi - 1 of a tile of n. */
+enum { OUTPUTS_MAX = 3 * LORA_LANES };
+
+/* Outputs lo .. hi - 1 of n. */
 static void check_expand_case(struct kc *k, int64_t rank, int64_t n_row, int n, int lo, int hi)
 {
     const struct lora_fns *f = lora_fns_for(k->level);
@@ -80,11 +82,11 @@ static void check_expand_case(struct kc *k, int64_t rank, int64_t n_row, int n, 
     }
     memcpy(had, y, (size_t)(n_row * n) * 4);
     kc_notef(k, "%s, rank %d, %d rows, outputs %d to %d of %d", dtype_name(p.b_type), (int)rank, (int)n_row, lo, hi, n);
-    f->expand(p.b_type, p.b, LORA_LANES, rank, z, rank, n_row, &(struct lora_out){y, n, n, lo, hi});
+    f->expand(p.b_type, p.b, LORA_LANES, rank * LORA_LANES, rank, z, rank, n_row, &(struct lora_out){y, n, n, lo, hi});
     for (int64_t r = 0; r < n_row; r++) {
-        float want[LORA_LANES];
+        float want[OUTPUTS_MAX];
         memcpy(want, had + r * n, (size_t)n * sizeof *want);
-        lora_scalar.expand(p.b_type, p.b, LORA_LANES, rank, z + r * rank, rank, 1,
+        lora_scalar.expand(p.b_type, p.b, LORA_LANES, rank * LORA_LANES, rank, z + r * rank, rank, 1,
                            &(struct lora_out){want, n, n, lo, hi});
         kc_same_floats(k, "against scalar", y + r * n, want, n);
         kc_same_floats(k, "outputs before", y + r * n, had + r * n, lo);
@@ -109,8 +111,8 @@ static void check_expand(struct kc *k)
 {
     for (size_t r = 0; r < ARRAY_LEN(ranks); r++)
         for (int t = 0; t < 8; t++) {
-            int rows = t ? kc_pick(k, 2, 3, 4, 5, 8, 9, 25) : 1, n = 1 + kc_below(k, LORA_LANES), lo = kc_below(k, n);
-            check_expand_case(k, ranks[r], rows, LORA_LANES, 0, LORA_LANES);
+            int rows = t ? kc_pick(k, 2, 3, 4, 5, 8, 9, 25) : 1, n = 1 + kc_below(k, OUTPUTS_MAX), lo = kc_below(k, n);
+            check_expand_case(k, ranks[r], rows, OUTPUTS_MAX, 0, OUTPUTS_MAX);
             check_expand_case(k, ranks[r], rows, n, lo, lo + 1 + kc_below(k, n - lo));
         }
 }
