@@ -13,26 +13,58 @@
 #include "base/num.h"
 
 #define RUN 256 /* elements that are summed in float32 */
+#define ROWS 4  /* of a weight that go through A together */
 
 typedef float v4 __attribute__((vector_size(16)));
+
+static inline v4 load(const float *p)
+{
+    v4 v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline double sum_of(v4 a, v4 b)
+{
+    v4 v = a + b;
+    return ((double)v[0] + (double)v[1]) + ((double)v[2] + (double)v[3]);
+}
+
+/* sum[k] = a . w[k] for ROWS rows of n elements, each in the same order of operations. */
+static void dots(const float *a, const float *w, int64_t n, double sum[ROWS])
+{
+    int64_t      whole = n & ~(int64_t)7;
+    const float *w0 = w, *w1 = w + n, *w2 = w + 2 * n, *w3 = w + 3 * n;
+    memset(sum, 0, ROWS * sizeof *sum);
+    for (int64_t from = 0, i; from < whole; from += RUN) {
+        v4 p0 = {0}, p1 = {0}, p2 = {0}, p3 = {0}, q0 = {0}, q1 = {0}, q2 = {0}, q3 = {0};
+        for (i = from; i < MIN(from + RUN, whole); i += 8) {
+            v4 x = load(a + i), y = load(a + i + 4);
+            p0 += x * load(w0 + i);
+            q0 += y * load(w0 + i + 4);
+            p1 += x * load(w1 + i);
+            q1 += y * load(w1 + i + 4);
+            p2 += x * load(w2 + i);
+            q2 += y * load(w2 + i + 4);
+            p3 += x * load(w3 + i);
+            q3 += y * load(w3 + i + 4);
+        }
+        sum[0] += sum_of(p0, q0);
+        sum[1] += sum_of(p1, q1);
+        sum[2] += sum_of(p2, q2);
+        sum[3] += sum_of(p3, q3);
+    }
+    for (int k = 0; k < ROWS; k++)
+        for (int64_t i = whole; i < n; i++)
+            sum[k] += (double)a[i] * (double)w[k * n + i];
+}
 
 static double dot(const float *a, const float *b, int64_t n)
 {
     double  sum = 0;
     int64_t i = 0;
-    for (; i + 16 <= n;) {
-        int64_t end = MIN(i + RUN, n - 15);
-        v4      acc[4] = {0};
-        for (; i < end; i += 16)
-            for (int k = 0; k < 4; k++) {
-                v4 x, y;
-                memcpy(&x, a + i + 4 * k, sizeof x);
-                memcpy(&y, b + i + 4 * k, sizeof y);
-                acc[k] += x * y;
-            }
-        v4 all = (acc[0] + acc[1]) + (acc[2] + acc[3]);
-        sum += ((double)all[0] + (double)all[1]) + ((double)all[2] + (double)all[3]);
-    }
+    for (; i + 8 <= n; i += 8)
+        sum += sum_of(load(a + i) * load(b + i), load(a + i + 4) * load(b + i + 4));
     for (; i < n; i++)
         sum += (double)a[i] * (double)b[i];
     return sum;
@@ -40,7 +72,8 @@ static double dot(const float *a, const float *b, int64_t n)
 
 struct scratch {
     float  *a;     /* [rank][n_in] */
-    float  *w, *b; /* [n_in], [rank] */
+    float  *w, *b; /* [ROWS][n_in], [rank] */
+    double *wa;    /* [rank][ROWS]: A[j].w */
     double *g;     /* [rank][rank] */
 };
 
@@ -54,62 +87,83 @@ static void gram(const struct adapter_pair *p, int64_t n_in, const struct scratc
             s->g[j * r + k] = s->g[k * r + j] = dot(s->a + j * n_in, s->a + k * n_in, n_in);
 }
 
-static bool fill_pair(const struct weight *base, const struct adapter_pair *p, const struct scratch *s, float *m,
-                      float *ww, float *wd, float *dd)
+/* What row o of the pair makes of v; w is row k of the scratch. */
+static bool fill_row(const struct adapter_pair *p, int64_t o, int k, int64_t n_in, const struct scratch *s, float *v[4])
 {
-    int64_t r = p->a.n_row, n_in = base->n_in;
-    gram(p, n_in, s);
-    for (int64_t o = 0; o < p->b.n_row; o++) {
-        double w2, wx = 0, d2 = 0;
-        weight_row(base, p->row + o, s->w);
-        adapter_matrix_row(&p->b, o, s->b);
-        w2 = dot(s->w, s->w, n_in);
-        for (int64_t j = 0; j < r; j++) {
-            double g = 0;
-            for (int64_t k = 0; k < r; k++)
-                g += s->g[j * r + k] * (double)s->b[k];
-            d2 += (double)s->b[j] * g;
-            wx += (double)s->b[j] * dot(s->a + j * n_in, s->w, n_in);
-        }
-        if (w2 == 0 && d2 == 0) /* a row of zeros stays one, at any length */
-            continue;
-        m[o] = adapter_matrix_at(&p->magnitude, o, 0);
-        ww[o] = (float)w2;
-        wd[o] = (float)(p->scale * wx);
-        dd[o] = (float)(p->scale * p->scale * MAX(d2, 0.0));
-        if (!isfinite(ww[o]) || !isfinite(wd[o]) || !isfinite(dd[o]))
-            return false;
+    int64_t r = p->a.n_row, at = p->row + o;
+    double  ww = dot(s->w + k * n_in, s->w + k * n_in, n_in), wd = 0, dd = 0;
+    adapter_matrix_row(&p->b, o, s->b);
+    for (int64_t j = 0; j < r; j++) {
+        double g = 0;
+        for (int64_t i = 0; i < r; i++)
+            g += s->g[j * r + i] * (double)s->b[i];
+        dd += (double)s->b[j] * g;
+        wd += (double)s->b[j] * s->wa[j * ROWS + k];
     }
+    if (ww == 0 && dd == 0) /* a row of zeros stays one, at any length */
+        return true;
+    v[0][at] = adapter_matrix_at(&p->magnitude, o, 0);
+    v[1][at] = (float)ww;
+    v[2][at] = (float)(p->scale * wd);
+    v[3][at] = (float)(p->scale * p->scale * MAX(dd, 0.0));
+    return isfinite(v[1][at]) && isfinite(v[2][at]) && isfinite(v[3][at]);
+}
+
+static bool fill_pair(const struct weight *base, const struct adapter_pair *p, const struct scratch *s, float *v[4])
+{
+    int64_t n_in = base->n_in;
+    bool    finite = true;
+    gram(p, n_in, s);
+    for (int64_t o = 0; o < p->b.n_row && finite; o += ROWS) {
+        int n = (int)MIN(ROWS, p->b.n_row - o);
+        for (int k = 0; k < n; k++)
+            weight_row(base, p->row + o + k, s->w + k * n_in);
+        for (int64_t j = 0; j < p->a.n_row; j++)
+            dots(s->a + j * n_in, s->w, n_in, s->wa + j * ROWS);
+        for (int k = 0; k < n && finite; k++)
+            finite = fill_row(p, o + k, k, n_in, s, v);
+    }
+    return finite;
+}
+
+static bool scratch_init(struct scratch *s, int64_t rank, int64_t n_in)
+{
+    size_t floats;
+    *s = (struct scratch){0};
+    if (!num_add(rank, ROWS, &floats) || !num_mul(floats, (size_t)n_in, &floats) ||
+        !num_add(floats, (size_t)rank, &floats))
+        return false;
+    s->a = calloc(floats, sizeof *s->a);
+    s->wa = calloc((size_t)rank, ROWS * sizeof *s->wa);
+    s->g = calloc((size_t)rank, (size_t)rank * sizeof *s->g);
+    if (!s->a || !s->wa || !s->g)
+        return false;
+    s->w = s->a + rank * n_in;
+    s->b = s->w + ROWS * n_in;
     return true;
 }
 
 int adapter_dora_fill(const struct weight *base, const struct adapter_pair *pair, size_t n, float *v[4],
                       struct error *e)
 {
-    int64_t        n_in = base->n_in, rank = 1;
-    struct scratch s = {0};
-    size_t         floats;
+    struct scratch s;
+    int64_t        rank = 1;
     int            err = 0;
     for (size_t i = 0; i < n; i++)
         rank = MAX(rank, pair[i].a.n_row);
-    if (num_add(rank, 1, &floats) && num_mul(floats, (size_t)n_in, &floats) && num_add(floats, (size_t)rank, &floats))
-        s.a = calloc(floats, sizeof *s.a);
-    s.g = calloc((size_t)rank, (size_t)rank * sizeof *s.g);
-    if (!s.a || !s.g)
+    if (!scratch_init(&s, rank, base->n_in))
         err = error_nomem(e, "DoRA's norms");
-    s.w = s.a ? s.a + rank * n_in : NULL;
-    s.b = s.w ? s.w + n_in : NULL;
     for (int64_t o = 0; o < base->n_out; o++) {
         v[0][o] = v[1][o] = 1;
         v[2][o] = v[3][o] = 0;
     }
     for (size_t i = 0; i < n && !err; i++)
-        if (!fill_pair(base, &pair[i], &s, v[0] + pair[i].row, v[1] + pair[i].row, v[2] + pair[i].row,
-                       v[3] + pair[i].row))
+        if (!fill_pair(base, &pair[i], &s, v))
             err = error_set(e, ERR_MISFIT, pair[i].module->a->name,
                             "%s: the norms that DoRA needs of %s with this adapter are beyond float32",
                             pair[i].module->a->file, pair[i].module->name);
     free(s.a);
+    free(s.wa);
     free(s.g);
     return err;
 }
