@@ -266,12 +266,14 @@ static void add_extra(struct portion *o, const struct fuse_term *t)
 
 static int check_finite(const struct portion *o, const struct param *p, struct error *e)
 {
-    for (int64_t i = 0; i < o->n * o->width; i++)
-        if (!isfinite(o->values[i]))
-            return error_set(e, ERR_INVALID, p->name, "%s: fused, row %lld, column %lld is %g in %s, beyond its range",
-                             p->name, (long long)(o->first + i / o->width), (long long)(i % o->width),
-                             (double)o->values[i], dtype_name(o->dtype));
-    return 0;
+    int64_t i = 0, n = o->n * o->width;
+    while (i < n && isfinite(o->values[i]))
+        i++;
+    if (i == n)
+        return 0;
+    long long row = o->first + i / o->width, col = i % o->width;
+    return error_set(e, ERR_INVALID, p->name, "%s: fused, row %lld, column %lld is %g in %s, beyond its range", p->name,
+                     row, col, (double)o->values[i], dtype_name(o->dtype));
 }
 
 int fuse_rows(const void *ctx, const struct param *p, int64_t first, int64_t n, enum dtype dtype, float *values,

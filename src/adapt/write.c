@@ -256,7 +256,9 @@ static int append(const struct entry *x, const struct numbers *n, struct safeten
             cols = t->shape[t->n_dim - 1];
     size_t size = (size_t)(rows * cols);
     float *v = calloc(2 * size + 1, sizeof *v);
-    int    err = v ? 0 : error_nomem(e, t->name);
+    int    err = 0;
+    if (!v)
+        return error_nomem(e, t->name);
     for (int64_t k = 0; k < n_expert && !err; k++) {
         memset(v, 0, size * sizeof *v);
         fill(x, k, n->fold, v);

@@ -118,8 +118,9 @@ static void copy_row(const struct work *k, const struct buffers *b, int64_t row,
     const void          *planes[] = {s->data, s->scales, s->biases};
     char                *out[REWRITE_PLANES];
     plane_rows(k, b, slot, out);
-    for (int i = 0; i < k->planes; i++)
-        memcpy(out[i], (const char *)planes[i] + (size_t)row * k->row[i], k->row[i]);
+    for (int i = 0; i < REWRITE_PLANES; i++)
+        if (out[i])
+            memcpy(out[i], (const char *)planes[i] + (size_t)row * k->row[i], k->row[i]);
 }
 
 static void encode_row(const struct work *k, struct buffers *b, int64_t slot)

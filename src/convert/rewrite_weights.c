@@ -77,7 +77,7 @@ static int entry_order(const void *a, const void *b)
 /* The planes of a shard in their order, with their places. */
 static int list_shard(struct rewrite *r, int shard, struct entry **out, size_t *n, struct error *e)
 {
-    struct entry *list = malloc(r->n * REWRITE_PLANES * sizeof *list);
+    struct entry *list = malloc((r->n + 1) * REWRITE_PLANES * sizeof *list);
     size_t        at = 0;
     *n = 0;
     if (!list)
