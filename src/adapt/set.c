@@ -25,7 +25,8 @@ static int compare(const void *pa, const void *pb)
     return a->scale != b->scale ? (a->scale < b->scale ? -1 : 1) : 0;
 }
 
-/* Two adapters that would both scale the rows of one weight, or both take its place. */
+/* Two adapters that would both scale the rows of one weight, or both take its place, or of which one scales rows, by their
+ * norms, that the other replaces. */
 static int check_two(const struct adapter *a, const struct adapter *b, struct error *e)
 {
     for (size_t i = 0; i < a->n_delta; i++) {
@@ -34,6 +35,8 @@ static int check_two(const struct adapter *a, const struct adapter *b, struct er
                                         : x->dora && y->dora       ? "both have DoRA on"
                                         : x->replace && y->replace ? "both replace"
                                         : x->bias && y->bias       ? "both replace the bias of"
+                                        : x->dora && y->replace    ? "have DoRA on, and replace,"
+                                        : x->replace && y->dora    ? "replace, and have DoRA on,"
                                                                    : NULL;
         if (what)
             return error_set(e, ERR_INVALID, "lora", "adapters %s and %s %s %s: only one of them can be used at a time",
