@@ -98,24 +98,25 @@ def adapter_parameters(model):
     return [(k, v) for k, v in tree_flatten(model.parameters()) if k.rpartition(".")[2] in ("lora_a", "lora_b", "m")]
 
 
-class Plus(nn.Module):
-    """A layer with a further pair beside it, as a linear layer and as an embedding with its head."""
-
-    def __init__(self, layer, pair):
-        super().__init__()
-        self.layer, self.a, self.b, self.scale = layer, pair.lora_a, pair.lora_b, pair.scale
-
-    def __call__(self, x):
-        if mx.issubdtype(x.dtype, mx.integer):
-            return self.layer(x) + self.scale * (self.a[x] @ self.b)
-        return self.layer(x) + self.scale * ((x @ self.a) @ self.b)
-
-    def as_linear(self, x):
-        return self.layer.as_linear(x) + self.scale * ((x @ self.b.T) @ self.a.T)
+def combined(path, uses):
+    """The dense model of `path` with several adapters' changes: uses are (directory, kind, scale). First parameters are
+    replaced; then come the layers with DoRA, at most one for a module, and around them those of LoRA."""
+    model = load_base(path, True)
+    for adapter, kind, _ in uses:
+        if kind == "full":
+            load_adapters(model, str(adapter))
+    for stage in "dora", "lora":
+        for adapter, kind, scale in uses:
+            if kind == stage:
+                wrap(model, adapted(path, adapter, True, scale))
+    return widen(model)
 
 
-def add_pairs(model, other):
-    """Puts the pairs of `other`, a model with LoRA layers, beside the layers of `model`."""
-    mine = dict(model.named_modules())
-    pairs = [(name, Plus(mine[name], m)) for name, m in other.named_modules() if "lora_a" in m]
-    model.update_modules(tree_unflatten(pairs))
+def wrap(model, other):
+    """Puts the adapter layers of `other` around the layers of `model`."""
+    inner, layers = dict(model.named_modules()), []
+    for name, layer in other.named_modules():
+        if "lora_a" in layer:
+            setattr(layer, "linear" if "linear" in layer else "embedding", inner[name])
+            layers.append((name, layer))
+    model.update_modules(tree_unflatten(layers))

@@ -171,24 +171,13 @@ def make(name, v, out):
     print(f"{name:16} {size:7} bytes  moves {moved:.2f}  {'quantized too' if both else ''}", file=sys.stderr)
 
 
-def sum_logits(uses, out):
-    """The logits of the adapters together: first the one with DoRA or new parameters, then the others' deltas onto its
-    weights. A product with W + delta is the product with W and the pair's, so that is what a sum means."""
-    first = lambda use: ADAPTERS[use[0]]["kind"] == "lora"
-    uses = sorted(uses, key=first)
-    base = DATA / "arch" / ADAPTERS[uses[0][0]]["base"]
-    model = ref.adapted(base, out / uses[0][0], ADAPTERS[uses[0][0]]["kind"] != "full", uses[0][1])
-    tokens = [int(t) for t in mx.random.randint(0, 131, (N_TOKEN,), key=mx.random.key(5))]
-    for name, scale in uses[1:]:
-        ref.add_pairs(model, ref.adapted(base, out / name, True, scale))
-    return tokens, ref.logits(model, tokens)
-
-
 def make_sums(out):
     tensors = {}
     for name, uses in SUMS.items():
-        tokens, logits = sum_logits(uses, out)
-        tensors |= {name + ".tokens": mx.array(tokens, dtype=mx.int32), name + ".logits": logits}
+        model = ref.combined(DATA / "arch" / ADAPTERS[uses[0][0]]["base"],
+                             [(out / adapter, ADAPTERS[adapter]["kind"], scale) for adapter, scale in uses])
+        tokens = [int(t) for t in mx.random.randint(0, 131, (N_TOKEN,), key=mx.random.key(5))]
+        tensors |= {name + ".tokens": mx.array(tokens, dtype=mx.int32), name + ".logits": ref.logits(model, tokens)}
     mx.save_safetensors(str(out / "sums.safetensors"), tensors)
     (out / "sums.json").write_text(json.dumps(SUMS, indent=4) + "\n")
 

@@ -113,3 +113,17 @@ def test_order_of_adapters_changes_no_byte(precision, tmp_path):
     uses[4] = "mlx/dora-embed:1"
     found |= {run(base, [1, 2, 3], order, tmp_path, *options) for order in list(itertools.permutations(uses))[::7]}
     assert len(found) == 2
+
+
+@pytest.mark.parametrize("uses, why", [
+    (["mlx/dora", "mlx/dora-embed"], "both have DoRA on"),
+    (["mlx/full", "mlx/full"], "both replace"),
+    (["mlx/full", "mlx/dora"], "DoRA on"),
+])
+def test_adapters_that_exclude_each_other(uses, why, tmp_path):
+    for order in uses, uses[::-1]:
+        loras = [word for use in order for word in ("--lora", DATA / "lora" / use)]
+        r = mlxcel("logits", "-m", base_of(uses[0]), "--tokens", "1,2", *loras, "-o", tmp_path / "out.safetensors")
+        assert r.returncode == 1 and not list(tmp_path.iterdir())
+        message = r.stderr.decode()
+        assert why in message and message.endswith(": only one of them can be used at a time\n")

@@ -116,11 +116,9 @@ def possible_forms(config):
     return FORMS
 
 
-def draw(rng, base, folder, kinds=("lora", "dora", "full")):
+def draw(rng, base, folder):
     """Writes both spellings; what is known of them: path, reference, form, kind, config, touched (module names)."""
     config = draw_config(rng, base)
-    while config["fine_tune_type"] not in kinds:
-        config = draw_config(rng, base)
     form, kind = rng.choice(possible_forms(config)), config["fine_tune_type"]
     dtype, key = ref.DTYPES[rng.choice(["F32", "F16", "BF16"])], mx.random.key(rng.randrange(1 << 32))
     shutil.rmtree(folder, ignore_errors=True)

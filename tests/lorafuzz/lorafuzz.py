@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random adapters over random checkpoints against mlx-lm, live.
 
-    lorafuzz.py --bin DIR [-T 300] [--seed N] [--draws N] [--all]
+    lorafuzz.py --bin DIR [-T 300] [--seed N] [--draws N] [--faults N] [--all]
 
 DIR has mlxcel. Each draw has a seed of its own, from which everything about it follows: a checkpoint (family, sizes, mode,
 type, tied or not), up to three adapters for it (LoRA, DoRA, full; mlx-lm's forms, mlx-vlm's, PEFT's; targets, rank, scale,
@@ -18,6 +18,7 @@ Exit status 1 then.
 """
 import argparse
 import collections
+import itertools
 import json
 import math
 import os
@@ -43,7 +44,6 @@ WORK = ROOT / "build/lorafuzz" / str(os.getpid())
 EXACT_TOLERANCE = 1e-4
 # The most that a precision may be off on weights of such tiny sizes: the norm of the difference by the norm.
 PRECISIONS = {"high": (["--precision", "high"], 0.05), "default": ([], 0.3)}
-N_FAULT = 6
 
 
 class Difference(Exception):
@@ -82,12 +82,23 @@ class Program:
 
 
 def wanted(base, uses, tokens):
-    """mlx-lm's logits; the first use may be of any kind, the others are LoRA."""
-    (first, scale), *rest = uses
-    model = ref.adapted(base.reference, first.reference, True, scale)
-    for adapter, s in rest:
-        ref.add_pairs(model, ref.adapted(base.reference, adapter.reference, True, s))
+    """mlx-lm's logits."""
+    model = ref.combined(base.reference, [(adapter.reference, adapter.kind, scale) for adapter, scale in uses])
     return ref.logits(model, tokens)
+
+
+def conflict(uses):
+    """Whether two of the adapters cannot be used together: both replace a parameter, or both have DoRA on a module, or one
+    has DoRA on what the other replaces."""
+    claims = [{name + ".weight" for name in a.touched} if a.kind == "dora" else a.touched
+              for a, _ in uses if a.kind != "lora"]
+    return any(a & b for a, b in itertools.combinations(claims, 2))
+
+
+def check_refusal(program, words):
+    status, lines, out = program.run(words)
+    if status != 1 or out or len(lines) != 1 or "only one of them can be used at a time" not in lines[0]:
+        raise Difference(f"adapters that cannot be used together were taken: {words}: {lines}")
 
 
 def norm(x):
@@ -130,8 +141,8 @@ def check_fused(program, base, adapter, tally):
         raise Difference(f"the fused model is off by {off:.3g} of the norm")
 
 
-def check_faults(rng, program, adapter, tally):
-    for _ in range(N_FAULT):
+def check_faults(rng, program, adapter, tally, n):
+    for _ in range(n):
         fault = rng.choice(FAULTS)
         name = fault.__name__
         damaged = WORK / "damaged"
@@ -153,23 +164,25 @@ def describe(base, uses):
     return "\n".join(text)
 
 
-def draw(seed, program_path, tally):
+def draw(seed, program_path, faults, tally):
     rng = random.Random(seed)
     base = bases.draw(rng, WORK / "model")
     uses = []
     for i in range(rng.choice([1, 1, 1, 2, 3])):
-        kinds = ("lora", "dora", "full") if i == 0 else ("lora",)
-        adapter = adapters.draw(rng, base, WORK / f"adapter-{i}", kinds)
+        adapter = adapters.draw(rng, base, WORK / f"adapter-{i}")
         full = adapter.kind == "full"
         uses.append((adapter, 1.0 if full else rng.choice([1.0, 0.5, -0.25, rng.uniform(-1.5, 1.5)])))
     tokens = [rng.randrange(base.config["vocab_size"]) for _ in range(rng.randint(1, 20))]
     program = Program(program_path, base.path, tokens)
     words = [f"{a.path}:{s!r}" for a, s in uses]
     try:
+        if conflict(uses):
+            check_refusal(program, words)
+            words, uses = words[:1], uses[:1]
         check_values(program, base, uses, words)
         check_order(rng, program, words)
         check_fused(program, base, uses[0][0], tally)
-        check_faults(rng, program, uses[0][0], tally)
+        check_faults(rng, program, uses[0][0], tally, faults)
     except Difference as why:
         raise Difference(f"{why}\n{describe(base, uses)}") from None
     for adapter, _ in uses:
@@ -183,6 +196,7 @@ def main():
     args.add_argument("-T", type=float, default=300)
     args.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     args.add_argument("--draws", type=int, default=math.inf)
+    args.add_argument("--faults", type=int, default=6, help="damaged copies of each adapter")
     args.add_argument("--all", action="store_true", help="go on after a difference")
     args = args.parse_args()
     mx.set_default_device(mx.cpu)
@@ -191,7 +205,7 @@ def main():
     print(f"lorafuzz: seed {seed}", flush=True)
     while time.monotonic() < end and seed - args.seed < args.draws:
         try:
-            draw(seed, args.bin / "mlxcel", tally)
+            draw(seed, args.bin / "mlxcel", args.faults, tally)
         except Difference as why:
             found += 1
             print(f"lorafuzz: seed {seed}: DIFFERENCE\n{why}", flush=True)
