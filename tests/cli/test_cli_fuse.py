@@ -216,20 +216,39 @@ def test_only_dense_layers_of_a_mixed_base_need_be_dense(tmp_path):
     assert logits(tmp_path, base, "--adapter", mlx("full-norms")) == logits(tmp_path, tmp_path / "out")
 
 
-def test_the_head_of_a_tied_model(tmp_path):
-    adapter = tmp_path / "adapter"
-    shutil.copytree(mlx("plain"), adapter)
-    tensors = {"lm_head.lora_a": [60, 3], "lm_head.lora_b": [3, 271]}
-    base = base_of(mlx("plain"))
-    shape = planes(base)["model.embed_tokens.weight"][1]
-    tensors = {"lm_head.lora_a": [shape[1], 3], "lm_head.lora_b": [3, shape[0]]}
+def write_adapter(path, shapes):
+    """An adapter of mlx-lm whose tensors have these shapes."""
+    path.mkdir()
     header, data = {}, b""
-    for name, s in tensors.items():
-        content = struct.pack(f"<{s[0] * s[1]}f", *([0.01] * (s[0] * s[1])))
-        header[name] = {"dtype": "F32", "shape": s, "data_offsets": [len(data), len(data) + len(content)]}
+    for name, (rows, cols) in shapes.items():
+        content = struct.pack(f"<{rows * cols}f", *(0.01 * (i % 7 - 3) for i in range(rows * cols)))
+        header[name] = {"dtype": "F32", "shape": [rows, cols], "data_offsets": [len(data), len(data) + len(content)]}
         data += content
     text = json.dumps(header).encode()
-    (adapter / "adapters.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    (path / "adapters.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    (path / "adapter_config.json").write_text('{"lora_parameters": {"rank": 3, "scale": 2.0}, "num_layers": -1}')
+    return path
+
+
+def test_fp8_is_dequantized_and_no_more(tmp_path):
+    base, name = DATA / "arch/qwen3-fp8-bf16", "model.layers.0.self_attn.q_proj"
+    out, in_ = planes(base)[f"{name}.weight"][1]
+    adapter = write_adapter(tmp_path / "adapter", {f"{name}.lora_a": (in_, 3), f"{name}.lora_b": (3, out)})
+    text = fault("fuse", "-m", base, "--adapter", adapter, "-o", tmp_path / "out")
+    assert text == f"{name} is quantized (fp8 tiles of 128 x 128): run the adapter beside it with --lora"
+    text = fault("fuse", "-m", base, "--adapter", adapter, "-o", tmp_path / "out", "--requantize")
+    assert text == f"{name} is stored as fp8, which is not a mode of MLX: fuse with --dequantize"
+    fuse(tmp_path / "out", adapter, "--dequantize", base=base)
+    mlxcel_ok("dequantize", "-m", base, "-o", tmp_path / "dense")
+    fused, dense = planes(tmp_path / "out"), planes(tmp_path / "dense")
+    assert set(fused) == set(dense)
+    assert [n for n in fused if fused[n] != dense[n]] == [f"{name}.weight"]
+
+
+def test_the_head_of_a_tied_model(tmp_path):
+    base = base_of(mlx("plain"))
+    rows, width = planes(base)["model.embed_tokens.weight"][1]
+    adapter = write_adapter(tmp_path / "adapter", {"lm_head.lora_a": (width, 3), "lm_head.lora_b": (3, rows)})
     mlxcel_ok("logits", "-m", base, "--tokens", "1", "--lora", adapter, "-o", tmp_path / "logits")
     assert fault("fuse", "-m", base, "--adapter", adapter, "-o", tmp_path / "out") == (
         "lm_head changes model.embed_tokens only as the head, but the matrix is also the embedding: run the adapter beside "
