@@ -1,13 +1,13 @@
-/* Binding: every pair of an adapter's files found in a model's parameter table, checked against the layer's logical shape
- * (never packed widths or numbers of groups), and turned into matrices of one orientation.
+/* Binding: every pair of an adapter's files found in a model's parameter table, checked against the layer's logical
+ * shape (never packed widths or numbers of groups), and turned into matrices of one orientation.
  *
  * Behind this step a pair is delta W = scale * B A with A [rank, n_in] and B [n_out, rank], added to the rows
  * [row, row + n_out) of one bound weight, whatever layout the file has and however the model stores the parameter: a
  * fused projection gives a pair for each part, a stack of experts one for each expert. Orientation follows from the
  * layout and the parameter's role, never from which shape would fit, so that a square layer cannot be misread.
  *
- * Embeddings. W is [V, D]; the pair of an embedding changes the lookup and, when the head is tied, the head, for mlx-lm's
- * adapters and for PEFT's alike: an adapter is a change of a parameter, so that run time and fused agree. (PEFT itself
+ * Embeddings. W is [V, D]; the pair of an embedding changes the lookup and, when the head is tied, the head, for
+ * mlx-lm's adapters and for PEFT's alike: an adapter is a change of a parameter, so that run time and fused agree. (PEFT itself
  * differs from its own merge there: at run time it leaves a tied head alone.) A lm_head pair on a tied head changes the
  * head only. Those parameters themselves can be changed by both.
  */

@@ -1,5 +1,5 @@
-/* Whole parameters of an adapter: those that it puts in the place of the model's, and copies of the base's own that PEFT
- * leaves in its files. */
+/* Whole parameters of an adapter: those that it puts in the place of the model's, and copies of the base's own that
+ * PEFT leaves in its files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
-/* An adapter's files in one normal form, before any model is known: which module gets which low-rank pair at which scale,
- * whichever program wrote them.
+/* An adapter's files in one normal form, before any model is known: which module gets which low-rank pair at which
+ * scale, whichever program wrote them.
  *
  * PATH is a directory with adapter_config.json and the tensors (adapters.safetensors of mlx-lm and mlx-vlm,
  * adapter_model.safetensors of PEFT), or the file of the tensors itself, whose config stands beside it. What the format
- * is, is told by content: PEFT's config has peft_type, mlx-vlm's older one has rank and alpha at its top level, mlx-lm's
- * has neither.
+ * is, is told by content: PEFT's config has peft_type, mlx-vlm's older one has rank and alpha at its top level,
+ * mlx-lm's has neither.
  *
  * Shapes as stored, by layout (K inputs, O outputs, r rank, E experts, V x D an embedding):
  *
@@ -14,7 +14,7 @@
  *     ADAPTER_PEFT_EMBED  a [r, V], b [D, r]
  *     ADAPTER_PEFT_STACK  a [E * r, K] expert by expert, b [O, E * r] with the expert innermost ([O, r, E])
  *
- * Everything that can be wrong without a model is found here; what a layer takes and produces is checked by adapt/bind.h.
+ * Everything that can be wrong without a model is found here; what a layer takes and produces, by adapt/bind.h.
  * The formats are described in docs/adapters.md.
  */
 #ifndef MLXCEL_ADAPT_FILE_H

@@ -1,6 +1,6 @@
 /* The rules of Hugging Face PEFT's LoRA files.
  *
- *     {"peft_type": "LORA", "r": 8, "lora_alpha": 16, "use_rslora": false, "rank_pattern": {}, "alpha_pattern": {}, ...}
+ *     {"peft_type": "LORA", "r": 8, "lora_alpha": 16, "use_rslora": false, "rank_pattern": {}, ...}
  *     base_model.model.X.lora_A.weight [r, in], X.lora_B.weight [out, r], X.lora_B.bias [out] (lora_bias)
  *     X.lora_embedding_A [r, V], X.lora_embedding_B [D, r]
  *     X.lora_magnitude_vector [out] (use_dora), with or without .weight
@@ -12,8 +12,8 @@
  * factor is lora_alpha / r, with use_rslora lora_alpha / sqrt(r), r and lora_alpha by module.
  *
  * target_parameters name parameters of modules that are no layers: stacked experts. A module of which several are
- * adapted is wrapped once for each, in the order in which it declares them, and the last wrapper has the plain name. All
- * that declare both a gate_up_proj and a down_proj declare them in this order.
+ * adapted is wrapped once for each, in the order in which it declares them, and the last wrapper has the plain name.
+ * All that declare both a gate_up_proj and a down_proj declare them in this order.
  */
 #include <inttypes.h>
 #include <math.h>

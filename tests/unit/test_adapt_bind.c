@@ -1,5 +1,5 @@
-/* Binding adapters to a table that has every kind of parameter: each layout's delta lands where the module's rows are, and
- * what does not fit is told with the layer and the tensor. */
+/* Binding adapters to a table that has every kind of parameter: each layout's delta lands where the module's rows are,
+ * and what does not fit is told with the layer and the tensor. */
 #include "../support/adapter.h"
 #include "../support/table.h"
 #include "adapt/bind.h"
@@ -436,7 +436,7 @@ static void test_wrapped_names(void **state)
     load_table(&b.t, &dense, 0, T_LAYERS);
     for (size_t i = 0; i < ARRAY_LEN(prefix); i++) {
         char        spec[256];
-        const char *name = L0 "cross.q_proj" + (i ? strlen("model.") : 0);
+        const char *name = &L0 "cross.q_proj"[i ? strlen("model.") : 0];
         snprintf(spec, sizeof spec, "%s%s.lora_a:F32:64x4 %s%s.lora_b:F32:4x40", prefix[i], name, prefix[i], name);
         good(&b, MLX_CONFIG, spec);
         assert_ptr_equal(b.b.pair->weight, &b.t.layer[0].q);
