@@ -31,7 +31,8 @@ struct adapter_sum {
 };
 
 /* Adds to *faults, by name, what of f a sum in this format cannot hold: replaced parameters, biases that pairs bring along,
- * DoRA of some modules only or of embeddings, stacks in PEFT's format. */
+ * DoRA of some modules only, stacks in PEFT's format. (DoRA of an embedding is the caller's to refuse: the formats differ in
+ * it, and only the caller knows what is an embedding.) */
 void adapter_sum_check(const struct adapter_file *f, enum adapter_format format, struct faults *faults);
 
 /* The config and the tensors into a directory. All parts passed adapter_sum_check; a module with DoRA has one part. */

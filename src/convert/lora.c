@@ -100,6 +100,15 @@ static void compare_shapes(const struct sources *s, const struct member *x, cons
                    (long long)b[1].n_row, y->file->path);
 }
 
+/* mlx-lm has a magnitude for each row of an embedding, PEFT for each column. */
+static void refuse_embedding(const struct adapter_sum *sum, const struct member *x, bool embedding, struct faults *f)
+{
+    if (embedding && x->module->magnitude && (sum->format == ADAPTER_FORMAT_PEFT || x->module->layout != ADAPTER_MLX))
+        faults_add(f, ERR_UNSUPPORTED, x->module->name,
+                   "%s: %s has DoRA on an embedding, whose magnitudes mlx-lm keeps by row and PEFT by column",
+                   x->file->path, x->module->spelled);
+}
+
 /* Modules of all files, those of one name together, as parts of one; *parts is one array for all. */
 static int make_sum(const struct sources *s, struct member *v, size_t n, struct adapter_sum *sum,
                     struct adapter_part **parts, struct faults *faults, struct error *e)
@@ -110,10 +119,11 @@ static int make_sum(const struct sources *s, struct member *v, size_t n, struct 
         return error_nomem(e, "the adapter's modules");
     for (size_t i = 0; i < n; i++) {
         bool first = i == 0 || strcmp(v[i].module->name, v[i - 1].module->name);
+        bool embedding = is_embedding(s, v[i].module);
+        refuse_embedding(sum, &v[i], embedding, faults);
         (*parts)[i] = (struct adapter_part){v[i].module, v[i].factor};
         if (first)
-            sum->module[sum->n_module++] =
-                (struct adapter_sum_module){v[i].module->name, is_embedding(s, v[i].module), &(*parts)[i], 0};
+            sum->module[sum->n_module++] = (struct adapter_sum_module){v[i].module->name, embedding, &(*parts)[i], 0};
         else
             compare_shapes(s, &v[i - 1], &v[i], faults);
         sum->module[sum->n_module - 1].n_part++;

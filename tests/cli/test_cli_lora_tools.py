@@ -107,6 +107,7 @@ def test_scales_and_ranks_by_module(name, tmp_path):
     ("peft/bias-all", "replaces a parameter, which low-rank pairs cannot say"),
     ("peft/lora-bias", "brings a bias along, which only PEFT's own file can say"),
     ("mlx/full", "replaces a parameter, which low-rank pairs cannot say"),
+    ("mlx/dora-embed", "model.embed_tokens has DoRA on an embedding, whose magnitudes mlx-lm keeps by row and PEFT by column"),
 ])
 def test_what_the_other_format_cannot_say(name, words, tmp_path):
     to = "mlx" if name.startswith("peft") else "peft"
