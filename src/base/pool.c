@@ -1,8 +1,10 @@
 /* The pool of pool.h.
  *
- * A run is one increment of `epoch`: workers wait for it to change, compute, and count themselves off in `left`. Waiting
- * spins SPIN_ROUNDS times with pause and then sleeps by futex on the same word; the waker calls the kernel only when
- * somebody sleeps. The caller spins the same way for `left` to reach 0.
+ * A run is one increment of `epoch`, for which workers wait. Each has a ticket, the run's number and a state: the caller
+ * offers it, the worker takes it, computes and gives it back as done. In pool_run_some the caller, when it finds no work
+ * left, withdraws the tickets that nobody took: a worker whose core is busy with another program does not hold up the
+ * run. Waiting spins SPIN_ROUNDS times with pause and then sleeps by futex on the same word; the waker calls the kernel
+ * only when somebody sleeps.
  */
 #include "base/pool.h"
 
@@ -22,11 +24,12 @@
 
 #define SPIN_ROUNDS 4000 /* about 50-100 us: longer than the serial part between two operations of a step */
 
+enum ticket { TICKET_OFFERED, TICKET_TAKEN, TICKET_DONE, TICKET_WITHDRAWN };
+
 struct pool {
     _Alignas(64) atomic_uint epoch; /* changes when a run starts */
     atomic_int sleepers;
-    _Alignas(64) atomic_uint left; /* members that have not finished this run */
-    atomic_int caller_sleeps;
+    _Alignas(64) atomic_int caller_sleeps;
     _Alignas(64) atomic_uint gate; /* barrier generation */
     atomic_uint arrived;
     void (*fn)(void *, int, int);
@@ -35,6 +38,7 @@ struct pool {
     atomic_int stop;
     struct member {
         _Alignas(64) _Atomic uint64_t range; /* of items not taken yet: lo << 32 | hi */
+        atomic_uint  ticket;                 /* of a worker: run's epoch << 2 | enum ticket */
         struct pool *pool;
         int          i;
         pthread_t    thread;
@@ -74,19 +78,33 @@ static void wait_change(atomic_uint *word, unsigned seen, atomic_int *sleepers)
     atomic_fetch_sub(sleepers, 1);
 }
 
+static unsigned ticket_of(unsigned epoch, enum ticket state)
+{
+    return epoch << 2 | state;
+}
+
+static bool ticket_change(struct member *m, unsigned epoch, enum ticket from, enum ticket to)
+{
+    unsigned seen = ticket_of(epoch, from);
+    return atomic_compare_exchange_strong(&m->ticket, &seen, ticket_of(epoch, to));
+}
+
 static void *worker(void *arg)
 {
     struct member *m = arg;
     struct pool   *p = m->pool;
-    unsigned       seen = 0;
+    unsigned       epoch = 0;
     for (;;) {
-        wait_change(&p->epoch, seen, &p->sleepers);
-        seen++; /* runs do not overlap: exactly one new epoch */
+        wait_change(&p->epoch, epoch, &p->sleepers);
+        epoch = atomic_load(&p->epoch);
         if (atomic_load(&p->stop))
             return NULL;
+        if (!ticket_change(m, epoch, TICKET_OFFERED, TICKET_TAKEN))
+            continue; /* too late */
         p->fn(p->arg, m->i, p->n);
-        if (atomic_fetch_sub(&p->left, 1) == 1 && atomic_load(&p->caller_sleeps))
-            futex_wake(&p->left);
+        atomic_store(&m->ticket, ticket_of(epoch, TICKET_DONE));
+        if (atomic_load(&p->caller_sleeps))
+            futex_wake(&m->ticket);
     }
 }
 
@@ -102,20 +120,40 @@ static void start_epoch(struct pool *p)
         futex_wake(&p->epoch);
 }
 
-void pool_run(struct pool *p, void (*fn)(void *, int, int), void *arg)
+/* `all`: nobody may be left out. */
+static void run(struct pool *p, void (*fn)(void *, int, int), void *arg, bool all)
 {
-    unsigned left;
-    if (p->n == 1) {
-        fn(arg, 0, 1);
-        return;
-    }
+    unsigned epoch = atomic_load_explicit(&p->epoch, memory_order_relaxed) + 1;
     p->fn = fn;
     p->arg = arg;
-    atomic_store(&p->left, (unsigned)p->n - 1);
+    for (int i = 1; i < p->n; i++)
+        atomic_store_explicit(&p->members[i].ticket, ticket_of(epoch, TICKET_OFFERED), memory_order_relaxed);
     start_epoch(p);
     fn(arg, 0, p->n);
-    while ((left = atomic_load_explicit(&p->left, memory_order_acquire)) != 0)
-        wait_change(&p->left, left, &p->caller_sleeps);
+    for (int i = 1; i < p->n; i++) {
+        struct member *m = &p->members[i];
+        unsigned       state;
+        if (!all && ticket_change(m, epoch, TICKET_OFFERED, TICKET_WITHDRAWN))
+            continue;
+        while ((state = atomic_load_explicit(&m->ticket, memory_order_acquire)) != ticket_of(epoch, TICKET_DONE))
+            wait_change(&m->ticket, state, &p->caller_sleeps);
+    }
+}
+
+void pool_run(struct pool *p, void (*fn)(void *, int, int), void *arg)
+{
+    if (p->n == 1)
+        fn(arg, 0, 1);
+    else
+        run(p, fn, arg, true);
+}
+
+void pool_run_some(struct pool *p, void (*fn)(void *, int, int), void *arg)
+{
+    if (p->n == 1)
+        fn(arg, 0, 1);
+    else
+        run(p, fn, arg, false);
 }
 
 void pool_barrier(struct pool *p)

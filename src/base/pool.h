@@ -22,7 +22,10 @@ void pool_free(struct pool *p);
 int  pool_size(const struct pool *p);
 /* Calls fn(arg, i, n) once for every member i of n. fn must not call pool_run. */
 void pool_run(struct pool *p, void (*fn)(void *arg, int i, int n), void *arg);
-/* Inside fn: waits until all members have come here. */
+/* The same for work that fn takes by pool_take alone, whoever it is left to: members that have not begun when the caller
+ * returns from fn, since their core is busy with something else, are left out. fn must not wait for others. */
+void pool_run_some(struct pool *p, void (*fn)(void *arg, int i, int n), void *arg);
+/* Inside fn of pool_run: waits until all members have come here. */
 void pool_barrier(struct pool *p);
 
 /* Work that members share by items: pool_deal, before pool_run, gives every member an equal range of [0, total); inside

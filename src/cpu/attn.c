@@ -209,16 +209,17 @@ static void row_merge(const struct job *j, struct worker *w, const struct rows_o
     j->cpu->attn->finish(w->L[0], w->O, tensor_row(j->y, rows->row0 + row) + head * dim, dim);
 }
 
-static void merge_share(const struct job *j, struct worker *w, int member, int n)
+/* Merges the query heads of the step's rows. */
+static void merge_part(void *arg, int member, int n)
 {
-    long lo, hi, at = 0;
-    pool_share((long)j->step->n_row * j->a->n_head, 1, member, n, &lo, &hi);
-    for (int k = 0; k < j->n_block; k++) {
-        const struct rows_of_seq *rows = &j->scratch->blocks[k];
-        long                      end = at + (long)rows->n_row * j->a->n_head;
-        for (long u = MAX(lo, at); u < MIN(hi, end); u++)
-            row_merge(j, w, rows, (int)((u - at) / j->a->n_head), (int)((u - at) % j->a->n_head));
-        at = end;
+    struct job *j = arg;
+    int64_t     u, n_head = j->a->n_head;
+    (void)n;
+    while ((u = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < j->step->n_row * n_head) {
+        const struct rows_of_seq *rows = j->scratch->blocks;
+        for (; u >= rows->n_row * n_head; rows++)
+            u -= rows->n_row * n_head;
+        row_merge(j, &j->scratch->workers[member], rows, (int)(u / n_head), (int)(u % n_head));
     }
 }
 
@@ -228,6 +229,7 @@ static void job_part(void *arg, int member, int n)
     struct worker *w = &j->scratch->workers[member];
     int            n_kv = j->a->n_kv_head;
     int64_t        i;
+    (void)n;
     while ((i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < j->n_item) {
         if (!j->split) { /* late rows have most keys: they go first */
             item_whole(j, w, &j->scratch->blocks[j->n_block - 1 - i / n_kv], (int)(i % n_kv));
@@ -238,10 +240,6 @@ static void job_part(void *arg, int member, int n)
             rows++;
         i -= rows->item0;
         item_span(j, w, rows, (int)(i % n_kv), rows->span0 + i / n_kv);
-    }
-    if (j->split) {
-        pool_barrier(j->cpu->pool);
-        merge_share(j, w, member, n);
     }
 }
 
@@ -302,7 +300,11 @@ static void cpu_attention(struct run *r, const struct attn *a, struct tensor q, 
     if (serial)
         job_part(&j, 0, 1);
     else
-        pool_run(c->pool, job_part, &j);
+        pool_run_some(c->pool, job_part, &j);
+    if (j.split) {
+        atomic_store(&j.next, 0);
+        pool_run_some(c->pool, merge_part, &j);
+    }
 }
 
 void attn_install(struct cpu *c)

@@ -290,12 +290,17 @@ static void convert_row(const struct job *j, int64_t row, int64_t at)
         j->cpu->bf16->round(&j->acts, at, tensor_row(j->x, row));
 }
 
+/* Whether members wait for each other's share of the inputs before they take tiles. */
+static bool job_meets(const struct job *j)
+{
+    return j->adapted || (j->x.n_row > 1 && (j->quantize || j->round));
+}
+
 static void job_part(void *arg, int i, int n)
 {
     const struct job *j = arg;
-    bool              one = j->x.n_row == 1;
     long              lo, hi;
-    if (one) {
+    if (j->x.n_row == 1) {
         convert_row(j, 0, i);
     } else if (j->quantize || j->round) {
         pool_share((long)j->x.n_row, 1, i, n, &lo, &hi);
@@ -304,7 +309,7 @@ static void job_part(void *arg, int i, int n)
     }
     if (j->adapted)
         lora_shrink(&j->lora, j->n, j->w, j->x, i, n);
-    if (j->adapted || (!one && (j->quantize || j->round)))
+    if (job_meets(j))
         pool_barrier(j->cpu->pool);
     for (int32_t item, end; pool_take(j->cpu->pool, i, LINEAR_GEMV_TILES, &item, &end);)
         while (item < end)
@@ -340,7 +345,7 @@ static void job_run(struct run *r, struct job *j)
     while (j->chunk >= 2 * CHUNK_MIN && (j->x.n_row + j->chunk - 1) / j->chunk * j->tiles < ITEMS_PER_THREAD * threads)
         j->chunk = j->chunk / (2 * CHUNK_MIN) * CHUNK_MIN;
     pool_deal(j->cpu->pool, (int32_t)((j->x.n_row + j->chunk - 1) / j->chunk * j->tiles));
-    pool_run(j->cpu->pool, job_part, j);
+    (job_meets(j) ? pool_run : pool_run_some)(j->cpu->pool, job_part, j);
 }
 
 /* --- operations -----------------------------------------------------------------------------------------------------

@@ -211,13 +211,58 @@ static void test_deal_and_take(void **state)
                 for (int run = 1; run <= 5; run++) {
                     atomic_store(&d.done, 0);
                     pool_deal(d.pool, totals[t]);
-                    pool_run(d.pool, take_all, &d);
+                    (slow < 0 && run % 2 ? pool_run_some : pool_run)(d.pool, take_all, &d);
                     for (int k = 0; k < ITEMS; k++)
                         assert_int_equal(atomic_load(&d.taken[k]), k < totals[t] ? run : 0);
                 }
                 assert_true(atomic_load(&d.most) <= 3 && (totals[t] < 64 || slow >= 0 || atomic_load(&d.most) == 3));
                 pool_free(d.pool);
             }
+}
+
+struct some {
+    struct pool *pool;
+    atomic_int   open, outside, calls, taken;
+};
+
+static void take_some(void *arg, int i, int n)
+{
+    struct some *s = arg;
+    (void)n;
+    atomic_fetch_add(&s->outside, !atomic_load(&s->open));
+    atomic_fetch_add(&s->calls, 1);
+    for (int32_t lo, hi; pool_take(s->pool, i, 2, &lo, &hi);)
+        atomic_fetch_add(&s->taken, hi - lo);
+    atomic_fetch_add(&s->outside, !atomic_load(&s->open));
+}
+
+/* Members that sleep when the work is done already are left out, and come to the next run; nobody computes outside. */
+static void test_late_members(void **state)
+{
+    struct some s = {.pool = pool_of(MEMBERS)};
+    int         left_out = 0, whole = 0;
+    (void)state;
+    for (int run = 0; run < 1000; run++) {
+        if (run < 20)
+            usleep(2000); /* they sleep */
+        atomic_store(&s.calls, 0);
+        atomic_store(&s.taken, 0);
+        pool_deal(s.pool, run % 50);
+        atomic_store(&s.open, 1);
+        pool_run_some(s.pool, take_some, &s);
+        atomic_store(&s.open, 0);
+        assert_int_equal(atomic_load(&s.taken), run % 50);
+        left_out += atomic_load(&s.calls) < MEMBERS;
+        atomic_store(&s.calls, 0);
+        atomic_store(&s.open, 1);
+        pool_run(s.pool, take_some, &s); /* nothing is left to take, and all come */
+        atomic_store(&s.open, 0);
+        whole += atomic_load(&s.calls) == MEMBERS;
+    }
+    assert_true(left_out > 0);
+    assert_int_equal(whole, 1000);
+    assert_int_equal(atomic_load(&s.outside), 0);
+    pool_free(s.pool);
 }
 
 int main(void)
@@ -231,6 +276,7 @@ int main(void)
         cmocka_unit_test(test_bad_size),
         cmocka_unit_test(test_share),
         cmocka_unit_test(test_deal_and_take),
+        cmocka_unit_test(test_late_members),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
