@@ -11,45 +11,12 @@ import math
 
 import pytest
 
-from testlib import DATA, cosine, cpu_levels, mlxcel, read_safetensors, std
+from lorafixtures import ADAPTERS, assert_close, base_of, expected, logits, run
+from testlib import DATA, cosine, cpu_levels, mlxcel, read_safetensors
 
-ADAPTERS = sorted(str(p.parent.relative_to(DATA / "lora")) for p in (DATA / "lora").glob("*/*/base"))
 SUMS = json.loads((DATA / "lora/mlx/sums.json").read_text())
-EXACT_TOLERANCE = 1e-4  # of the standard deviation of the reference's logits
 # Options of each precision and the least cosine with the reference that random weights of such tiny sizes leave it.
 PRECISIONS = {"exact": (["--exact"], 0.999999), "high": (["--precision", "high"], 0.9995), "default": ([], 0.99)}
-
-
-def base_of(adapter):
-    return DATA / (DATA / "lora" / adapter / "base").read_text().strip()
-
-
-def expected(adapter):
-    """name -> values of expected.safetensors; tokens as a list."""
-    tensors = {k: v for k, (_, v) in read_safetensors(DATA / "lora" / adapter / "expected.safetensors").items()}
-    return {**tensors, "tokens": list(tensors["tokens"])}
-
-
-def run(base, tokens, uses, tmp_path, *options):
-    """The bytes of the output of `mlxcel logits` with adapters: (path or PATH:SCALE)..."""
-    ids, out = tmp_path / "tokens.json", tmp_path / "out.safetensors"
-    ids.write_text(json.dumps(tokens))
-    loras = [word for use in uses for word in ("--lora", DATA / "lora" / use)]
-    r = mlxcel("logits", "-m", base, "--tokens-file", ids, *loras, *options, "-o", out, "--force")
-    assert r.returncode == 0, r.stderr.decode(errors="replace")
-    return out.read_bytes()
-
-
-def logits(*args):
-    tmp_path = args[3]
-    run(*args)
-    return read_safetensors(tmp_path / "out.safetensors")["logits"][1]
-
-
-def assert_close(found, needed):
-    assert len(found) == len(needed)
-    worst = max(abs(f - n) if math.isfinite(f) else math.inf for f, n in zip(found, needed))
-    assert worst <= EXACT_TOLERANCE * std(needed), f"off by {worst / std(needed):.3g} standard deviations"
 
 
 def test_adapters_are_there():
