@@ -296,6 +296,22 @@ static bool job_meets(const struct job *j)
     return j->adapted || (j->x.n_row > 1 && (j->quantize || j->round));
 }
 
+/* Asks for the beginning of a member's first tile, while it waits for the others. */
+static void ask_first(const struct job *j, int member, int n)
+{
+    long lo, hi;
+    int  k = 0;
+    pool_share((long)j->tiles, 1, member, n, &lo, &hi);
+    for (; lo >= packed_of(j->w[k])->n_tile; k++) {
+        lo -= packed_of(j->w[k])->n_tile;
+        if (k == j->n - 1)
+            return;
+    }
+    const unsigned char *tile = packed_tile(packed_of(j->w[k]), lo);
+    for (int at = 0; at < LINEAR_AHEAD; at += 64)
+        __builtin_prefetch(tile + at);
+}
+
 static void job_part(void *arg, int i, int n)
 {
     const struct job *j = arg;
@@ -307,8 +323,10 @@ static void job_part(void *arg, int i, int n)
         for (long r = lo; r < hi; r++)
             convert_row(j, r, r);
     }
-    if (j->adapted)
+    if (j->adapted) {
         lora_shrink(&j->lora, j->n, j->w, j->x, i, n);
+        ask_first(j, i, n);
+    }
     if (job_meets(j))
         pool_barrier(j->cpu->pool);
     for (int32_t item, end; pool_take(j->cpu->pool, i, LINEAR_GEMV_TILES, &item, &end);)

@@ -153,7 +153,7 @@ VEC_INLINE void add_out(float *y, vf v, int n, int lo, int hi)
                  hi = (int)MIN((out)->hi - o, n), once = 1;                                                            \
              once; once = 0)
 
-/* B z of one row. ahead: bytes to what the next tile needs. */
+/* B z of one row. ahead: bytes to what the next call needs. */
 VEC_INLINE vf expand_one(const enum dtype type, const char *b, size_t stride, size_t ahead, int64_t rank,
                          const float *z)
 {
@@ -211,6 +211,7 @@ VEC_INLINE void expand_type(const enum dtype type, const char *b, int64_t b_row,
                             const float *z, int64_t z_stride, int64_t n_row, const struct lora_out *out)
 {
     const size_t stride = (size_t)b_row * elem_size(type), step = (size_t)b_tile * elem_size(type);
+    const size_t ahead = step * (size_t)((out->n + LORA_LANES - 1) / LORA_LANES);
     EACH_TILE(out, o, n, lo, hi)
     {
         float  *y = out->y + o;
@@ -223,7 +224,7 @@ VEC_INLINE void expand_type(const enum dtype type, const char *b, int64_t b_row,
                 add_out(y, t[i], n, lo, hi);
         }
         for (; r < n_row; r++, y += out->stride)
-            add_out(y, expand_one(type, b, stride, step, rank, z + r * z_stride), n, lo, hi);
+            add_out(y, expand_one(type, b, stride, ahead, rank, z + r * z_stride), n, lo, hi);
         b += step;
     }
 }
