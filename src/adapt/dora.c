@@ -3,8 +3,9 @@
  *     |w + s d|^2 = w.w + 2 s w.d + s^2 d.d      w.d = sum over j of B[o][j] (A[j].w)
  *                                                d.d = B[o] G B[o]^T, G = A A^T [rank, rank]
  *
- * so that B A itself is never made. Products are summed in float32 over short runs and in double over runs. The pair's
- * own scale is multiplied into w.d and d.d here, so lora_dora.scale is 1 and parts of one weight may differ in it. */
+ * so that B A itself is never made, but for a rank beyond the width, where d costs less than G. Products are summed in
+ * float32 over short runs and in double over runs. The pair's own scale is multiplied into w.d and d.d here, so
+ * lora_dora.scale is 1 and parts of one weight may differ in it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,17 +75,40 @@ struct scratch {
     float  *a;     /* [rank][n_in] */
     float  *w, *b; /* [ROWS][n_in], [rank] */
     double *wa;    /* [rank][ROWS]: A[j].w */
-    double *g;     /* [rank][rank] */
+    double *g;     /* [rank][rank], of ranks up to n_in */
+    double *d;     /* [n_in], of ranks beyond */
 };
 
-static void gram(const struct adapter_pair *p, int64_t n_in, const struct scratch *s)
+static void gram(int64_t r, int64_t n_in, const struct scratch *s)
 {
-    int64_t r = p->a.n_row;
-    for (int64_t j = 0; j < r; j++)
-        adapter_matrix_row(&p->a, j, s->a + j * n_in);
     for (int64_t j = 0; j < r; j++)
         for (int64_t k = 0; k <= j; k++)
             s->g[j * r + k] = s->g[k * r + j] = dot(s->a + j * n_in, s->a + k * n_in, n_in);
+}
+
+/* w.d and d.d by G, b being the row of B and w row k of the scratch. */
+static void by_gram(int64_t r, int k, const struct scratch *s, double *wd, double *dd)
+{
+    for (int64_t j = 0; j < r; j++) {
+        double g = 0;
+        for (int64_t i = 0; i < r; i++)
+            g += s->g[j * r + i] * (double)s->b[i];
+        *dd += (double)s->b[j] * g;
+        *wd += (double)s->b[j] * s->wa[j * ROWS + k];
+    }
+}
+
+/* The same by d. */
+static void by_row(int64_t r, int k, int64_t n_in, const struct scratch *s, double *wd, double *dd)
+{
+    memset(s->d, 0, (size_t)n_in * sizeof *s->d);
+    for (int64_t j = 0; j < r; j++)
+        for (int64_t i = 0; i < n_in; i++)
+            s->d[i] += (double)s->b[j] * (double)s->a[j * n_in + i];
+    for (int64_t i = 0; i < n_in; i++) {
+        *dd += s->d[i] * s->d[i];
+        *wd += s->d[i] * (double)s->w[k * n_in + i];
+    }
 }
 
 /* What row o of the pair makes of v; w is row k of the scratch. */
@@ -93,13 +117,10 @@ static bool fill_row(const struct adapter_pair *p, int64_t o, int k, int64_t n_i
     int64_t r = p->a.n_row, at = p->row + o;
     double  ww = dot(s->w + k * n_in, s->w + k * n_in, n_in), wd = 0, dd = 0;
     adapter_matrix_row(&p->b, o, s->b);
-    for (int64_t j = 0; j < r; j++) {
-        double g = 0;
-        for (int64_t i = 0; i < r; i++)
-            g += s->g[j * r + i] * (double)s->b[i];
-        dd += (double)s->b[j] * g;
-        wd += (double)s->b[j] * s->wa[j * ROWS + k];
-    }
+    if (r > n_in)
+        by_row(r, k, n_in, s, &wd, &dd);
+    else
+        by_gram(r, k, s, &wd, &dd);
     if (ww == 0 && dd == 0) /* a row of zeros stays one, at any length */
         return true;
     v[0][at] = adapter_matrix_at(&p->magnitude, o, 0);
@@ -111,14 +132,16 @@ static bool fill_row(const struct adapter_pair *p, int64_t o, int k, int64_t n_i
 
 static bool fill_pair(const struct weight *base, const struct adapter_pair *p, const struct scratch *s, float *v[4])
 {
-    int64_t n_in = base->n_in;
+    int64_t n_in = base->n_in, r = p->a.n_row, in_gram = r > n_in ? 0 : r;
     bool    finite = true;
-    gram(p, n_in, s);
+    for (int64_t j = 0; j < r; j++)
+        adapter_matrix_row(&p->a, j, s->a + j * n_in);
+    gram(in_gram, n_in, s);
     for (int64_t o = 0; o < p->b.n_row && finite; o += ROWS) {
         int n = (int)MIN(ROWS, p->b.n_row - o);
         for (int k = 0; k < n; k++)
             weight_row(base, p->row + o + k, s->w + k * n_in);
-        for (int64_t j = 0; j < p->a.n_row; j++)
+        for (int64_t j = 0; j < in_gram; j++)
             dots(s->a + j * n_in, s->w, n_in, s->wa + j * ROWS);
         for (int k = 0; k < n && finite; k++)
             finite = fill_row(p, o + k, k, n_in, s, v);
@@ -128,15 +151,16 @@ static bool fill_pair(const struct weight *base, const struct adapter_pair *p, c
 
 static bool scratch_init(struct scratch *s, int64_t rank, int64_t n_in)
 {
-    size_t floats;
+    size_t floats, in_gram = (size_t)MIN(rank, n_in);
     *s = (struct scratch){0};
     if (!num_add(rank, ROWS, &floats) || !num_mul(floats, (size_t)n_in, &floats) ||
         !num_add(floats, (size_t)rank, &floats))
         return false;
     s->a = calloc(floats, sizeof *s->a);
-    s->wa = calloc((size_t)rank, ROWS * sizeof *s->wa);
-    s->g = calloc((size_t)rank, (size_t)rank * sizeof *s->g);
-    if (!s->a || !s->wa || !s->g)
+    s->wa = calloc(in_gram, ROWS * sizeof *s->wa);
+    s->g = calloc(in_gram, in_gram * sizeof *s->g);
+    s->d = calloc((size_t)n_in, sizeof *s->d);
+    if (!s->a || !s->wa || !s->g || !s->d)
         return false;
     s->w = s->a + rank * n_in;
     s->b = s->w + ROWS * n_in;
@@ -165,5 +189,6 @@ int adapter_dora_fill(const struct weight *base, const struct adapter_pair *pair
     free(s.a);
     free(s.wa);
     free(s.g);
+    free(s.d);
     return err;
 }

@@ -146,6 +146,19 @@ def test_greatest_ranks(models, tmp_path):
     logits(models["q4"], tmp_path, a.write(tmp_path / "adapter"))
 
 
+def test_greatest_ranks_of_dora(models, tmp_path):
+    """Nor with DoRA: its norms take no square of the rank, in memory or time."""
+    rank, names = 40000, (Q + ".lora_a", Q + ".lora_b")
+    a = Adapter(kind="dora", modules=())
+    a.config["lora_parameters"]["rank"] = rank
+    for name, shape in zip(names, ([WIDTH, rank], [rank, WIDTH])):
+        a.tensors[name] = ("BF16", shape, b"\x10\x3a" * (WIDTH * rank))
+    a.put(Q + ".m", [WIDTH])
+    began = time.monotonic()
+    logits(models["q4"], tmp_path, a.write(tmp_path / "adapter"))
+    assert time.monotonic() - began < 10
+
+
 @pytest.mark.parametrize("tied", [True, False])
 def test_head_by_file(tied, models, tmp_path):
     """Where only the files tell whether the head is the embedding, its pair fits all the same, or the width is named."""

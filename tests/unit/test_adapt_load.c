@@ -275,6 +275,19 @@ static void test_dora_odd(void **state)
     model_free(m);
 }
 
+/* A rank beyond the width, whose norms come from B A itself. */
+static void test_dora_wide(void **state)
+{
+    (void)state;
+    load_table(&dense);
+    struct adapter *a =
+        load("{\"fine_tune_type\": \"dora\", \"lora_parameters\": {\"rank\": 70, \"scale\": 0.5}}",
+             L0 "cross.q_proj.lora_a:F32:64x70 " L0 "cross.q_proj.lora_b:F16:70x40 " L0 "cross.q_proj.m:F32:40");
+    check_dora(a, &t.layer[0].q, L0 "cross.q_proj.m", DTYPE_F32);
+    adapter_unref(a);
+    table_deinit(&t);
+}
+
 /* --- replaced parameters ------------------------------------------------------------------------------------------ */
 
 static void test_replaced(void **state)
@@ -458,8 +471,9 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_layouts), TEST(test_square),       TEST(test_dora),       TEST(test_dora_odd), TEST(test_replaced),
-        TEST(test_sets),    TEST(test_refused_sets), TEST(test_one_report), TEST(test_warning),  TEST(test_memory),
+        TEST(test_layouts),    TEST(test_square),   TEST(test_dora),   TEST(test_dora_odd),
+        TEST(test_dora_wide),  TEST(test_replaced), TEST(test_sets),   TEST(test_refused_sets),
+        TEST(test_one_report), TEST(test_warning),  TEST(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
