@@ -29,7 +29,8 @@ struct adapter_patterns {
     struct adapter_pattern *v;
     size_t                  n;
     int64_t                 spent;   /* of the time that all matching may take */
-    bool                    stopped; /* it was not enough: then nothing matches */
+    bool                    stopped; /* it was not enough, or a match cannot be told: then nothing matches */
+    bool                    nomem;   /* stopped for want of memory */
 };
 /* Reads the object `key` of the config, whose values are numbers from lo to hi. */
 void adapter_patterns_read(struct adapter_reader *r, struct adapter_patterns *p, const char *key, double lo, double hi);

@@ -119,10 +119,11 @@ static double peft_scale(struct adapter_reader *r, const struct adapter_module *
 {
     double n = rint(adapter_patterns_find(&r->peft.rank_pattern, m->name, (double)r->f->rank));
     double alpha = adapter_patterns_find(&r->peft.alpha_pattern, m->name, r->peft.alpha);
+    r->nomem |= r->peft.rank_pattern.nomem || r->peft.alpha_pattern.nomem;
     if ((r->peft.rank_pattern.stopped || r->peft.alpha_pattern.stopped) && !r->peft.stopped) {
         r->peft.stopped = true;
         config_fault(r->config, ERR_LIMIT, r->peft.rank_pattern.stopped ? "rank_pattern" : "alpha_pattern",
-                     "holds so many expressions that matching them takes too long");
+                     "holds expressions whose matching takes too long");
     }
     *rank = n >= 1 ? (int64_t)n : 0;
     return *rank ? alpha / (r->peft.rslora ? sqrt(n) : n) : NAN;

@@ -10,8 +10,9 @@
 
 #include "adapt/file_int.h"
 
-#define STEPS_MAX 2000        /* of PCRE2, for one name */
-#define REGEX_COST 1000       /* of one name, against 1 for a plain key */
+#define STEPS_FEW 2000 /* of PCRE2, for one name: mostly enough */
+#define STEPS_MANY 200000
+#define STEPS_OF_COST 2       /* a plain key costs 1 */
 #define BUDGET ((int64_t)1e8) /* some seconds */
 #define KEY_MAX ((size_t)4096)
 
@@ -41,25 +42,42 @@ static bool plain_match(struct str key, struct str name)
     return true;
 }
 
-static bool regex_match(const pcre2_code *code, const char *name)
+/* What pcre2_match returns, PCRE2_ERROR_MATCHLIMIT behind so many steps. */
+static int regex_match(struct adapter_patterns *p, const pcre2_code *code, const char *name, uint32_t steps)
 {
     pcre2_match_data    *match = pcre2_match_data_create(1, NULL);
     pcre2_match_context *limits = pcre2_match_context_create(NULL);
-    bool                 hit = false;
+    int                  rc = PCRE2_ERROR_NOMEMORY;
     if (match && limits) {
-        pcre2_set_match_limit(limits, STEPS_MAX);
-        pcre2_set_depth_limit(limits, STEPS_MAX);
-        hit = pcre2_match(code, (PCRE2_SPTR)name, strlen(name), 0, 0, match, limits) >= 0;
+        pcre2_set_match_limit(limits, steps);
+        pcre2_set_depth_limit(limits, steps);
+        rc = pcre2_match(code, (PCRE2_SPTR)name, strlen(name), 0, 0, match, limits);
     }
     pcre2_match_context_free(limits);
     pcre2_match_data_free(match);
-    return hit;
+    p->spent += steps / STEPS_OF_COST;
+    p->nomem |= rc == PCRE2_ERROR_NOMEMORY;
+    return rc;
+}
+
+/* What cannot be told stops all matching: a wrong answer would be a wrong scale. */
+static bool matches(struct adapter_patterns *p, const struct adapter_pattern *q, struct str name)
+{
+    if (!q->code) {
+        p->spent++;
+        return plain_match((struct str){q->key, q->n}, name);
+    }
+    int rc = regex_match(p, q->code, name.p, STEPS_FEW);
+    if (rc == PCRE2_ERROR_MATCHLIMIT || rc == PCRE2_ERROR_DEPTHLIMIT)
+        rc = regex_match(p, q->code, name.p, STEPS_MANY);
+    p->stopped |= rc < 0 && rc != PCRE2_ERROR_NOMATCH;
+    return rc >= 0;
 }
 
 static bool compile(struct adapter_reader *r, struct config *map, struct adapter_pattern *p)
 {
     char       *text;
-    int         code;
+    int         code = 0;
     PCRE2_SIZE  at;
     PCRE2_UCHAR why[128] = "";
     if (asprintf(&text, "(.*\\.)?(%s)$", p->key) < 0) {
@@ -70,6 +88,7 @@ static bool compile(struct adapter_reader *r, struct config *map, struct adapter
                   ? NULL
                   : pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED,
                                   PCRE2_ANCHORED | PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C, &code, &at, NULL);
+    r->nomem |= !p->code && code == PCRE2_ERROR_HEAP_FAILED;
     if (!p->code) {
         if (strlen(p->key) <= KEY_MAX)
             pcre2_get_error_message(code, why, sizeof why);
@@ -106,9 +125,8 @@ double adapter_patterns_find(struct adapter_patterns *p, const char *name, doubl
 {
     struct str s = str_of(name);
     for (size_t i = 0; i < p->n && !p->stopped; i++) {
-        p->spent += p->v[i].code ? REGEX_COST : 1;
         p->stopped = p->spent > BUDGET;
-        if (p->v[i].code ? regex_match(p->v[i].code, name) : plain_match((struct str){p->v[i].key, p->v[i].n}, s))
+        if (matches(p, &p->v[i], s))
             return p->v[i].value;
     }
     return dflt;
