@@ -35,6 +35,7 @@ struct adapter {
     struct lora_delta    *delta;  /* [n_delta]: what lora.delta points to */
     const struct weight **weight; /* [n_delta]: the model's, by index */
     size_t                n_delta;
+    float                 scale; /* the greatest of its pairs, without its sign */
     struct adapter_values values;
     struct weight        *replaced; /* [n_replaced], packed by backend */
     size_t                n_replaced;

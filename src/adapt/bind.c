@@ -177,8 +177,7 @@ static void misfit(struct adapter_binder *b, const struct adapter_module *m, con
 
 static bool refuse(struct adapter_binder *b, const struct adapter_module *m, int code, const char *what)
 {
-    faults_add(b->faults, code, m->a->name, "%s: %s %s", m->a->file, strcmp(m->name, m->spelled) ? m->spelled : m->name,
-               what);
+    faults_add(b->faults, code, m->a->name, "%s: %s %s", m->a->file, m->spelled, what);
     return false;
 }
 

@@ -1,6 +1,7 @@
 /* Fused adapters, from their paths to what changes about which parameter; contracts in fuse.h. */
 #include "adapt/fuse.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,15 +27,18 @@ static void refuse_half(const struct adapter_pair *pair, struct faults *faults)
                    pair->uses & WEIGHT_EMBED ? "head" : "embedding");
 }
 
-/* Two adapters that cannot both have the last word about a parameter. Terms are sorted. */
+/* Two adapters that cannot both have the last word about a parameter: as at run time, also one with DoRA for what another
+ * replaces, since its norms are the base's. Terms are sorted. */
 static void refuse_rivals(const struct fuse *f, struct faults *faults)
 {
     for (size_t i = 1; i < f->n_term; i++) {
         const struct fuse_term *a = &f->term[i - 1], *b = &f->term[i];
-        if (a->param == b->param && a->kind == b->kind && a->adapter != b->adapter && a->kind <= FUSE_DORA)
+        if (a->param == b->param && a->adapter != b->adapter && b->kind <= FUSE_DORA)
             faults_add(faults, ERR_INVALID, a->param->name, "%s: %s and %s %s it; one of them at most can be fused",
                        a->param->name, f->source[a->adapter].file->path, f->source[b->adapter].file->path,
-                       a->kind == FUSE_DORA ? "both have DoRA for" : "both replace");
+                       a->kind == FUSE_DORA   ? "both have DoRA for"
+                       : b->kind == FUSE_DORA ? "replaces, and has DoRA for,"
+                                              : "both replace");
     }
 }
 
@@ -85,6 +89,9 @@ static int add_pair(struct fuse *f, const struct model *m, size_t i, const struc
                           .pair = pair,
                           .first = (pair->weight - pair->param->weight) * pair->weight->n_out + pair->row,
                           .n = pair->b.n_row};
+    if (!isfinite(t.scale))
+        faults_add(faults, ERR_INVALID, pair->module->spelled, "%s: the scale of %s is %g, beyond float32",
+                   f->source[i].file->path, pair->module->spelled, (double)t.scale);
     refuse_quantized(f, pair->param, faults);
     refuse_half(pair, faults);
     int err = add_term(f, t, e);

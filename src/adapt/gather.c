@@ -20,7 +20,7 @@ void adapter_refuse(struct adapter_reader *r, struct adapter_piece *p, int code,
     p->part = PART_NONE;
 }
 
-/* Names that look like pairs get a hint why they are none. */
+/* Says what kind of adapter the config makes of the files: that may be what is wrong. */
 void adapter_unknown(struct adapter_reader *r, struct adapter_piece *p)
 {
     char shape[TENSOR_SHAPE_TEXT];

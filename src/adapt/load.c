@@ -2,6 +2,7 @@
  * (tensor/lora.h). Contracts in adapt.h. */
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,6 +111,7 @@ static int place_all(struct loader *l, struct error *e)
         for (size_t i = 0; i < c.n_pair; i++) {
             adapter_place_pair(&a->values, &c.pair[i], &l->pair[pair - c.n_pair + i]);
             rank += c.pair[i].a.n_row;
+            a->scale = MAX(a->scale, fabsf((float)c.pair[i].scale));
         }
         if (rank > INT_MAX)
             return error_set(e, ERR_LIMIT, c.weight->name, "the ranks of all pairs of %s are %" PRId64 " together",

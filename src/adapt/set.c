@@ -1,4 +1,6 @@
 /* Sets of adapters: what a sequence runs with. Contracts in adapt.h. */
+#include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <xxhash.h>
@@ -45,12 +47,31 @@ static int check_two(const struct adapter *a, const struct adapter *b, struct er
     return 0;
 }
 
+/* A use alone: its scale, also times those of the adapter's pairs, is a number. */
+static int check_scale(const struct adapter_use *u, struct error *e)
+{
+    const struct adapter *a = u->adapter;
+    if (!isfinite(u->scale))
+        return error_set(e, ERR_INVALID, "scale", "the scale of adapter %s is %g, it must be finite", a->info.path,
+                         (double)u->scale);
+    if (!isfinite(u->scale * a->scale))
+        return error_set(e, ERR_INVALID, "scale",
+                         "the scale of adapter %s is %g, which times its own of %g is beyond float32", a->info.path,
+                         (double)u->scale, (double)a->scale);
+    return 0;
+}
+
 static int check(const struct adapter_use *use, int n, struct error *e)
 {
-    for (int i = 0; i < n; i++)
-        if (!isfinite(use[i].scale))
-            return error_set(e, ERR_INVALID, "scale", "the scale of adapter %s is %g, it must be finite",
-                             use[i].adapter->info.path, (double)use[i].scale);
+    int64_t rank = 0;
+    for (int i = 0; i < n; i++) {
+        int err = check_scale(&use[i], e);
+        if (err)
+            return err;
+        rank += use[i].scale != 0 ? use[i].adapter->lora.rank : 0;
+    }
+    if (rank > INT_MAX)
+        return error_set(e, ERR_LIMIT, "lora", "the adapters of one set have rank %" PRId64 " together", rank);
     for (int i = 0; i < n; i++)
         for (int k = i + 1; k < n; k++) {
             int err = use[i].scale != 0 && use[k].scale != 0 ? check_two(use[i].adapter, use[k].adapter, e) : 0;

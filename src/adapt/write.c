@@ -1,6 +1,7 @@
 /* See write.h. */
 #include "adapt/write.h"
 
+#include <float.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -247,6 +248,16 @@ static void transpose(const float *v, int64_t rows, int64_t cols, float *out)
             out[j * rows + i] = v[i * cols + j];
 }
 
+/* B times its scale may be beyond float32, or beyond what a reader takes. */
+static int check_finite(const struct entry *x, const float *v, size_t n, struct error *e)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(v[i]))
+            return error_set(e, ERR_INVALID, x->view.name, "%s: an element times its scale is %g, beyond float32",
+                             x->view.name, (double)v[i]);
+    return 0;
+}
+
 static int append(const struct entry *x, const struct numbers *n, struct safetensors_writer *w, struct error *e)
 {
     const struct tensor_view *t = &x->view;
@@ -262,10 +273,12 @@ static int append(const struct entry *x, const struct numbers *n, struct safeten
     for (int64_t k = 0; k < n_expert && !err; k++) {
         memset(v, 0, size * sizeof *v);
         fill(x, k, n->fold, v);
+        err = check_finite(x, v, size, e);
         if (x->transposed)
             transpose(v, cols, rows, v + size);
         quant_narrow(t->dtype, x->transposed ? v + size : v, (int64_t)size, v + size);
-        err = safetensors_writer_append(w, v + size, size * dtype_size(t->dtype), e);
+        if (!err)
+            err = safetensors_writer_append(w, v + size, size * dtype_size(t->dtype), e);
     }
     free(v);
     return err;
@@ -315,7 +328,11 @@ int adapter_sum_write(const struct adapter_sum *s, const struct dir_out *out, st
     size_t         count;
     char           path[PATH_MAX];
     arena_init(&names, NAMES_MAX);
-    int err = dir_out_file(out, s->format == ADAPTER_FORMAT_PEFT ? "adapter_model.safetensors" : "adapters.safetensors",
+    int err = fabs(n.scale) <= (double)FLT_MAX
+                  ? 0
+                  : error_set(e, ERR_INVALID, "scale", "the scale of the sum is %g, beyond float32", n.scale);
+    if (!err)
+        err = dir_out_file(out, s->format == ADAPTER_FORMAT_PEFT ? "adapter_model.safetensors" : "adapters.safetensors",
                            path, e);
     if (!err)
         err = list_entries(s, &n, &names, &list, &count, e);

@@ -29,7 +29,6 @@ struct registry {
     struct entry       *v;       /* ids ascend */
     size_t              n, cap;
     int                 next_id;
-    bool                fused;    /* adapters changed the weights when they were loaded */
     struct adapter_set *defaults; /* of the default scales; NULL: the base alone */
 };
 
@@ -109,11 +108,12 @@ static void set_defaults(struct registry *r, struct adapter_set *set)
     r->defaults = set;
 }
 
-static void take_off(struct registry *r, struct entry *x)
+/* Takes an entry off the list; it is the caller's then. */
+static struct entry take_off(struct registry *r, struct entry *x)
 {
-    size_t i = (size_t)(x - r->v);
-    entry_deinit(x);
-    memmove(x, x + 1, (--r->n - i) * sizeof *x);
+    struct entry taken = *x;
+    memmove(x, x + 1, (--r->n - (size_t)(x - r->v)) * sizeof *x);
+    return taken;
 }
 
 /* Scales of every entry, 0 for those that v[0, n) leaves out. */
@@ -272,17 +272,6 @@ static int put_on(struct registry *r, const struct mlxcel_lora_source *s, struct
     return err;
 }
 
-/* The norms of DoRA are of the weights that run; those of a fused model are packed, and no longer there to be read. */
-static int check_kind(const struct registry *r, const struct adapter *a, struct error *e)
-{
-    struct adapter_info i;
-    adapter_get_info(a, &i);
-    if (!r->fused || strcmp(i.kind, "dora") != 0)
-        return 0;
-    return error_set(e, ERR_UNSUPPORTED, "lora",
-                     "%s has DoRA, which cannot run over weights that other adapters are fused into", i.path);
-}
-
 int registry_load(struct registry *r, const struct mlxcel_lora_source *s, const struct log *log, int *id,
                   struct error *e)
 {
@@ -293,10 +282,6 @@ int registry_load(struct registry *r, const struct mlxcel_lora_source *s, const 
         err = cpu_backend_new(&r->prepare, &r->prepare_options, e);
     if (!err && !s->fuse)
         err = adapter_load(&a, s->path, r->model, r->prepare, log, e);
-    if (a && check_kind(r, a, e)) {
-        adapter_unref(a);
-        err = e->code;
-    }
     if (!err)
         err = put_on(r, s, a, id, e);
     pthread_mutex_unlock(&r->loading);
@@ -308,8 +293,6 @@ int registry_load_all(struct registry *r, const struct mlxcel_lora_source *sourc
 {
     struct faults faults = {0};
     struct error  fault;
-    for (size_t i = 0; i < n; i++)
-        r->fused |= source[i].fuse && !source[i].idle;
     for (size_t i = 0; i < n; i++)
         if (registry_load(r, &source[i], log, NULL, &fault))
             faults_add(&faults, fault.code, source[i].path ? source[i].path : "", "%s", fault.msg);
@@ -323,6 +306,7 @@ int registry_load_all(struct registry *r, const struct mlxcel_lora_source *sourc
 int registry_unload(struct registry *r, int id, struct error *e)
 {
     struct adapter_set *set = NULL;
+    struct entry        taken = {0};
     int                 err;
     pthread_mutex_lock(&r->lock);
     struct entry *x = find(r, id);
@@ -334,9 +318,10 @@ int registry_unload(struct registry *r, int id, struct error *e)
         err = combine(r, NULL, x, &set, e);
     if (!err) {
         set_defaults(r, set);
-        take_off(r, x);
+        taken = take_off(r, x);
     }
     pthread_mutex_unlock(&r->lock);
+    entry_deinit(&taken); /* which may give much memory back: nobody waits for that */
     return err;
 }
 

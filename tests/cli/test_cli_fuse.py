@@ -28,16 +28,23 @@ def mlx(name):
     return LORA / "mlx" / name
 
 
+def planes_in(path):
+    """name -> (dtype, shape, bytes) of a file."""
+    data = path.read_bytes()
+    (n,) = struct.unpack_from("<Q", data)
+    found = {}
+    for name, t in json.loads(data[8:8 + n]).items():
+        if name != "__metadata__":
+            begin, end = t["data_offsets"]
+            found[name] = (t["dtype"], t["shape"], data[8 + n + begin:8 + n + end])
+    return found
+
+
 def planes(path):
-    """name -> (dtype, shape, bytes) of all shards of a directory."""
+    """The same of all shards of a directory."""
     found = {}
     for shard in sorted(path.glob("model*.safetensors")):
-        data = shard.read_bytes()
-        (n,) = struct.unpack_from("<Q", data)
-        for name, t in json.loads(data[8:8 + n]).items():
-            if name != "__metadata__":
-                begin, end = t["data_offsets"]
-                found[name] = (t["dtype"], t["shape"], data[8 + n + begin:8 + n + end])
+        found |= planes_in(shard)
     return found
 
 
@@ -137,6 +144,29 @@ def test_run_time_dora_over_fused_weights(tmp_path):
     text = fault("logits", "-m", base_of(mlx("plain")), "--adapter", mlx("plain"), "--lora", mlx("dora"), "--tokens", "1",
                  "-o", tmp_path / "out")
     assert "has DoRA, which needs the weights' rows, but another adapter is fused into them" in text
+
+
+def part_of(path, adapter, wanted):
+    """The adapter's tensors of which `wanted` is in the name."""
+    shutil.copytree(adapter, path)
+    header, data = {}, b""
+    for name, (dtype, shape, content) in planes_in(adapter / "adapters.safetensors").items():
+        if wanted in name:
+            header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+            data += content
+    text = json.dumps(header).encode()
+    (path / "adapters.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return path
+
+
+def test_run_time_dora_beside_fused_weights(tmp_path):
+    """Other layers than the fused ones have their rows."""
+    base, dora = base_of(mlx("plain")), part_of(tmp_path / "dora", mlx("dora"), "layers.1.self_attn.q_proj")
+    plain = part_of(tmp_path / "plain", mlx("plain"), "layers.1.mlp")
+    both = logits(tmp_path, base, "--adapter", plain, "--lora", dora, "--exact")
+    fuse(tmp_path / "out", plain)
+    assert both == logits(tmp_path, tmp_path / "out", "--lora", dora, "--exact")
+    assert both != logits(tmp_path, tmp_path / "out", "--exact")
 
 
 # ---- what stays ----
@@ -253,6 +283,20 @@ def test_the_head_of_a_tied_model(tmp_path):
     assert fault("fuse", "-m", base, "--adapter", adapter, "-o", tmp_path / "out") == (
         "lm_head changes model.embed_tokens only as the head, but the matrix is also the embedding: run the adapter beside "
         "it with --lora")
+
+
+def test_scales_beyond_float32(tmp_path):
+    text = fault("fuse", "-m", base_of(mlx("plain")), "--lora", f"{mlx('plain')}:1e38", "-o", tmp_path / "out")
+    assert f"{mlx('plain')}: the scale of model.layers.1.mlp.down_proj is inf, beyond float32" in text
+
+
+def test_dora_of_what_another_replaces(tmp_path):
+    """As at run time: the norms that it was trained with are the base's."""
+    base, name = base_of(mlx("dora")), "model.layers.1.self_attn.q_proj"
+    full = write_adapter(tmp_path / "full", {f"{name}.weight": planes(base)[f"{name}.weight"][1]})
+    (full / "adapter_config.json").write_text('{"fine_tune_type": "full"}')
+    text = fault("fuse", "-m", base, "--lora", mlx("dora"), "--lora", full, "-o", tmp_path / "out")
+    assert text == f"{name}: {full} and {mlx('dora')} replaces, and has DoRA for, it; one of them at most can be fused"
 
 
 def test_two_that_exclude_each_other(tmp_path):

@@ -189,6 +189,10 @@ def test_refused_merges(tmp_path):
     assert r.returncode == 1 and not rest and "was made for example/llama-tied-f32, " in warning
     assert text.startswith("mlxcel: error: model.layers.1.mlp.down_proj takes 77 input features and produces 60 in "
                            f"{LORA / 'mlx/plain'}, but 77 and 52 in {LORA / 'mlx/rank-1'}; model.layers.1.mlp.gate_proj ")
+    text = fault("lora", "merge", f"{LORA / 'mlx/plain'}:1e38", "-o", tmp_path / "out")
+    assert text == "the scale of the sum is 2e+39, beyond float32"
+    text = fault("lora", "merge", f"{LORA / 'mlx/plain'}:1e37", f"{LORA / 'mlx/plain'}:1e38", "-o", tmp_path / "out")
+    assert ".lora_b: an element times its scale is " in text and text.endswith("inf, beyond float32")
     assert "all scales are 0" in fault("lora", "merge", f"{LORA / 'mlx/plain'}:0", "-o", tmp_path / "out")
     text = fault("lora", "merge", LORA / "mlx/plain", "-m", DATA / "tiny", "-o", tmp_path / "out")
     assert "model.layers.1.mlp.down_proj takes 96 input features and produces 64" in text

@@ -382,6 +382,11 @@ static void test_refused_sets(void **state)
     check_set_refused(bias, 1, bias, 2, "both replace the bias of " L0 "mlp.switch_mlp.down_proj");
     check_set_refused(lora, 1, dora, NAN, "is nan, it must be finite");
     check_set_refused(lora, INFINITY, dora, 1, "is inf, it must be finite");
+    struct adapter *large =
+        load("{\"lora_parameters\": {\"rank\": 4, \"scale\": -1e30}}", MLX(L0 "cross.q_proj", 64, 40));
+    check_set_refused(lora, 1e30f, large, 1e7f, NULL);
+    check_set_refused(lora, 1, large, 1e9f, "is 1e+09, which times its own of 1e+30 is beyond float32");
+    adapter_unref(large);
     assert_int_equal(adapter_set_new(&s, (struct adapter_use[]){{lora, 0}}, 1, NULL), 0);
     assert_null(s);
     assert_int_equal(adapter_set_new(&s, NULL, 0, NULL), 0);
