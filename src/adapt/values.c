@@ -5,7 +5,6 @@
 #include "base/num.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
-#define HUGE_FROM (4 * HUGE_PAGE)
 #define BLOCK 64 /* elements of a row that are copied before the next row's turn, so that both sides stay near */
 
 void *adapter_values_take(struct adapter_values *v, int64_t n, int64_t m, size_t size)
@@ -20,7 +19,7 @@ void *adapter_values_take(struct adapter_values *v, int64_t n, int64_t m, size_t
 /* Huge pages are asked for where whole ones fit: an adapter pays for no memory that it does not use. */
 int adapter_values_alloc(struct adapter_values *v, struct error *e)
 {
-    size_t size = MAX(v->used, (size_t)1), slack = size >= HUGE_FROM ? HUGE_PAGE : 0, mapped;
+    size_t size = MAX(v->used, (size_t)1), slack = size >= HUGE_PAGE ? HUGE_PAGE : 0, mapped;
     if (v->overflow || !num_add(size, slack, &mapped))
         return error_nomem(e, "the adapter");
     void *p = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
