@@ -1,47 +1,17 @@
 /* The engine of engine.h: queue, admission, the step, events. */
 #include "run/engine.h"
 
-#include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/num.h"
-#include "cache/prefix.h"
-#include "run/seq.h"
+#include "run/engine_int.h"
 
 #define QUEUE_MAX 1024
 #define LOGIT_ROWS 32       /* rows of the head computed at once for engine_logits */
 #define PREFILL_QUANTUM 0.2 /* seconds that prompts may take in a step beside running answers */
 #define PREFILL_ROWS_MIN 16
-
-struct engine {
-    const struct model     *model;
-    const struct tokenizer *tokenizer;
-    struct engine_options   o;
-    int32_t                *eos;
-    struct page_pool       *pool;
-    struct prefix_cache     prefix;
-    struct activations      act;
-    struct run_limits       limits; /* of the backend's scratch */
-
-    /* the step under construction: owner's thread only */
-    int32_t                *token, *position, *seq, *logit_row; /* [chunk] */
-    void                 ***pages;                              /* [parallel] */
-    const struct lora_set **lora;                               /* [parallel] */
-    struct seq            **active; /* [parallel]; slots [0, n_active); guarded by lock for cancel */
-    int                     n_active;
-    double                  row_seconds;  /* time of a prompt's row, as the last such step took */
-    bool                    row_measured; /* until then: of a step of few rows, which bounds it from above */
-
-    pthread_mutex_t lock; /* guards the rest and active */
-    pthread_cond_t  work;
-    struct seq     *first, **last; /* waiting, in order of arrival */
-    int             n_waiting;
-    int64_t         next_id;
-    bool            woken;
-};
 
 static int allocate(struct engine *g, struct error *e)
 {
@@ -81,8 +51,7 @@ static int allocate(struct engine *g, struct error *e)
     return err ? err : g->model->backend->reserve(g->model->backend, &lim, e);
 }
 
-/* Makes the backend's scratch large enough for a set of adapters; between steps. */
-static int reserve_rank(struct engine *g, const struct adapter_set *set, struct error *e)
+int engine_reserve_rank(struct engine *g, const struct adapter_set *set, struct error *e)
 {
     struct run_limits lim = g->limits;
     if (!set || set->lora->rank <= lim.n_rank)
@@ -153,7 +122,7 @@ bool engine_is_eos(const struct engine *g, int32_t id)
     return false;
 }
 
-static int check_tokens(const struct engine *g, const int32_t *tokens, size_t n, struct error *e)
+int engine_check_tokens(const struct engine *g, const int32_t *tokens, size_t n, struct error *e)
 {
     int n_vocab = g->model->desc.n_vocab;
     if (!n)
@@ -171,7 +140,7 @@ int engine_submit(struct engine *g, const int32_t *prompt, size_t n_prompt, cons
 {
     struct seq *s;
     size_t      room = (size_t)g->o.context - (params->max_tokens != 0);
-    int         err = check_tokens(g, prompt, n_prompt, e);
+    int         err = engine_check_tokens(g, prompt, n_prompt, e);
     if (err)
         return err;
     if (n_prompt > room)
@@ -274,7 +243,7 @@ static void admit(struct engine *g)
     while ((s = next_waiting(g)) != NULL) {
         s->start = clock_now();
         s->admitted = true;
-        if (reserve_rank(g, s->adapters, &e))
+        if (engine_reserve_rank(g, s->adapters, &e))
             retire(g, g->n_active - 1, MLXCEL_FAILED, &e, false);
         else if (!g->o.no_prefix_cache && !s->params.no_cache_prompt)
             s->n_done = s->n_cached =
@@ -474,66 +443,4 @@ int engine_step(struct engine *g, int *active, struct error *e)
     *active = g->n_active + g->n_waiting;
     pthread_mutex_unlock(&g->lock);
     return 0;
-}
-
-/* NaN becomes the one NaN: which sign and payload a sum of two NaNs keeps depends on the order of its operands. */
-static void copy_logits(float *out, const float *logits, int n)
-{
-    for (int i = 0; i < n; i++)
-        out[i] = isnan(logits[i]) ? NAN : logits[i];
-}
-
-static void logits_step(struct engine *g, struct page_table *t, const struct lora_set *lora, const int32_t *tokens,
-                        int64_t first, int rows, float *out)
-{
-    void *const *pages = t->v;
-    struct step  st = {.n_row = rows,
-                       .token = tokens + first,
-                       .position = g->position,
-                       .seq = g->seq,
-                       .pages = &pages,
-                       .n_seq = 1,
-                       .n_logit = rows,
-                       .logit_row = g->logit_row,
-                       .lora = lora ? &lora : NULL};
-    struct run   run = {.backend = g->model->backend, .step = &st};
-    int          n_vocab = g->model->desc.n_vocab;
-    for (int i = 0; i < rows; i++) {
-        g->position[i] = (int32_t)(first + i);
-        g->seq[i] = 0;
-        g->logit_row[i] = i;
-    }
-    model_forward(g->model, &run, &g->act);
-    for (int i = 0; i < rows; i += g->act.n_logit) {
-        int n = MIN(g->act.n_logit, rows - i);
-        model_logits(g->model, &run, &g->act, i, n);
-        for (int k = 0; k < n; k++)
-            copy_logits(out + (size_t)(first + i + k) * (size_t)n_vocab, tensor_row(g->act.logits, k), n_vocab);
-    }
-}
-
-int engine_logits(struct engine *g, const int32_t *tokens, size_t n, int chunk, const struct adapter_set *adapters,
-                  float *out, struct error *e)
-{
-    struct page_pool *pool = NULL;
-    struct page_table table = {0};
-    int               err = check_tokens(g, tokens, n, e);
-    if (err)
-        return err;
-    if (n > (size_t)g->o.context)
-        return error_set(e, ERR_CONTEXT, "tokens", "%zu tokens are more than the context of %d", n, g->o.context);
-    err = reserve_rank(g, adapters, e);
-    if (!err)
-        err = page_pool_new(&pool, g->model->page_bytes, g->o.page_tokens, INT64_MAX, e);
-    if (!err)
-        err = page_table_grow(&table, pool, (int64_t)n, e);
-    if (chunk <= 0 || chunk > g->o.chunk)
-        chunk = g->o.chunk;
-    for (int64_t i = 0; !err && i < (int64_t)n; i += chunk)
-        logits_step(g, &table, adapters ? adapters->lora : NULL, tokens, i, (int)MIN((int64_t)chunk, (int64_t)n - i),
-                    out);
-    if (pool)
-        page_table_deinit(&table, pool);
-    page_pool_free(pool);
-    return err;
 }
