@@ -25,12 +25,10 @@ static bool split(const char *name, char *module, size_t size, bool *bias)
 }
 
 /* A bias has a row of its own in the table. */
-static const struct param *bias_row(const struct model *m, const struct param_target *t)
+static const struct param *bias_row(const struct model *m, const struct param_segment *s)
 {
     char name[512];
-    if (t->n != 1 || t->segment->n_row != t->segment->weight->n_out)
-        return NULL;
-    snprintf(name, sizeof name, "%s.bias", t->segment->param->name);
+    snprintf(name, sizeof name, "%s.bias", s->param->name);
     const struct param *row = params_find(&m->params, name);
     return row && row->role == ROLE_BIAS ? row : NULL;
 }
@@ -167,9 +165,12 @@ static void bind_weight(struct adapter_binder *b, const struct adapter_param *p,
 
 static void bind_bias(struct adapter_binder *b, const struct adapter_param *p, const struct param_target *t)
 {
-    const struct param *row = bias_row(b->m, t);
+    const struct param *row = bias_row(b->m, t->segment);
     if (!row)
         refuse(b, p->tensor, ERR_MISFIT, "is a bias, but the model's layer has none");
+    else if (t->n != 1 || t->segment->n_row != t->segment->weight->n_out)
+        refuse(b, p->tensor, ERR_UNSUPPORTED,
+               "replaces a bias that the model stores in parts, or as a part of another, which is not supported");
     else if (has_shape(b, p->tensor, t, row))
         for (int i = 0; i < t->n_slice; i++)
             add(b, row, param_target_weight(t, t->segment, i), p->tensor, i * t->n_out, true);

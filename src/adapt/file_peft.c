@@ -108,6 +108,8 @@ static void read_peft(struct adapter_reader *r)
         config_num_or(c, "lora_alpha", -ADAPTER_SCALE_MAX, ADAPTER_SCALE_MAX, config_has(c, "lora_alpha") ? NAN : 8);
     r->peft.rslora = config_bool_or(c, "use_rslora", false);
     r->peft.extra = config_bool_or(c, "lora_bias", false);
+    if (r->peft.extra && r->f->kind == ADAPTER_KIND_DORA)
+        config_fault(c, ERR_UNSUPPORTED, "lora_bias", "is true beside use_dora, which PEFT does not allow");
     adapter_patterns_read(r, &r->peft.rank_pattern, "rank_pattern", 1, ADAPTER_RANK_MAX);
     adapter_patterns_read(r, &r->peft.alpha_pattern, "alpha_pattern", -ADAPTER_SCALE_MAX, ADAPTER_SCALE_MAX);
     read_names(r, &r->peft.targets, "target_parameters", "experts");

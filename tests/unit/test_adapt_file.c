@@ -324,6 +324,8 @@ static void test_peft_configs(void **state)
         {", \"rank_pattern\": {\"q_proj\": 0}", "rank_pattern.q_proj is 0"},
         {", \"alpha_pattern\": {\"(\": 8}", "adapter_config.json: alpha_pattern.( is no regular expression"},
         {", \"use_dora\": true", "q_proj.lora_A.weight stands alone, there is no " BASE Q ".lora_magnitude_vector"},
+        {", \"use_dora\": true, \"lora_bias\": true",
+         "adapter_config.json: lora_bias is true beside use_dora, which PEFT does not allow"},
         {", \"use_dora\": 3", "use_dora is 3, true or false is needed"},
     };
     (void)state;
