@@ -16,7 +16,20 @@
 #define CONFIG_MAX ((size_t)16 << 20)
 #define MLX_TENSORS "adapters.safetensors"
 #define PEFT_TENSORS "adapter_model.safetensors"
-#define PEFT_PICKLE "adapter_model.bin"
+
+/* What adapters were also stored in, by the end of a file's name, and why it is not read. */
+static const struct foreign {
+    const char *end, *file; /* file: what it is called in an adapter's directory, or NULL */
+    const char *why;
+} foreign[] = {
+    {".bin", "adapter_model.bin",
+     "a Python pickle, which is not read since it can run code: save the adapter again with safe_serialization=True, "
+     "which writes " PEFT_TENSORS},
+    {".npz", "adapters.npz",
+     "an archive of NumPy, which is not supported: save its arrays with mx.save_safetensors as " MLX_TENSORS},
+    {".gguf", NULL, "a GGUF file, which is not supported: take the safetensors adapter that it was made from"},
+    {".json", NULL, "no file of tensors: name the directory that holds it"},
+};
 
 const char *adapter_format_name(enum adapter_format format)
 {
@@ -64,14 +77,30 @@ struct place {
     char *dir, *tensors; /* tensors: the file that PATH itself is, or NULL */
 };
 
+/* Whether path is a file of a kind that is known and not read; *faults has it then. */
+static bool refuse_foreign(const char *path, struct faults *faults)
+{
+    for (size_t i = 0; i < ARRAY_LEN(foreign); i++) {
+        struct str s = str_of(path);
+        if (adapter_cut(&s, foreign[i].end)) {
+            faults_add(faults, ERR_UNSUPPORTED, file_base(path), "%s is %s", path, foreign[i].why);
+            return true;
+        }
+    }
+    return false;
+}
+
 static int find_place(struct place *p, const char *path, struct faults *faults, struct error *e)
 {
     struct stat st;
     const char *base = file_base(path);
     if (stat(path, &st)) {
-        faults_add(faults, ERR_NOT_FOUND, path, "there is no adapter at %s", path);
+        faults_add(faults, ERR_NOT_FOUND, path, "there is no adapter at %s%s", path,
+                   strchr(path, ':') ? " (options take a scale behind the last colon: a number, such as 0.5)" : "");
         return 0;
     }
+    if (!S_ISDIR(st.st_mode) && refuse_foreign(path, faults))
+        return 0;
     if (S_ISDIR(st.st_mode))
         p->dir = strdup(path);
     else if (base == path)
@@ -92,24 +121,24 @@ static bool exists(const char *path)
 /* The tensors' file in dir: the format's own name first. NULL: *faults has it, or out of memory. */
 static char *find_tensors(const struct place *p, enum adapter_format format, struct faults *faults)
 {
-    const char *const names[] = {format == ADAPTER_FORMAT_PEFT ? PEFT_TENSORS : MLX_TENSORS,
-                                 format == ADAPTER_FORMAT_PEFT ? MLX_TENSORS : PEFT_TENSORS, PEFT_PICKLE};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        char *path;
-        if (asprintf(&path, "%s/%s", p->dir, names[i]) < 0)
+    const char *const own[] = {format == ADAPTER_FORMAT_PEFT ? PEFT_TENSORS : MLX_TENSORS,
+                               format == ADAPTER_FORMAT_PEFT ? MLX_TENSORS : PEFT_TENSORS};
+    bool known = false;
+    for (size_t i = 0; i < ARRAY_LEN(own) + ARRAY_LEN(foreign); i++) {
+        const char *name = i < ARRAY_LEN(own) ? own[i] : foreign[i - ARRAY_LEN(own)].file;
+        char       *path;
+        if (!name)
+            continue;
+        if (asprintf(&path, "%s/%s", p->dir, name) < 0)
             return NULL;
-        if (exists(path) && names[i] != names[2])
+        if (exists(path) && i < ARRAY_LEN(own))
             return path;
-        if (exists(path))
-            faults_add(faults, ERR_UNSUPPORTED, PEFT_PICKLE,
-                       "%s is a Python pickle, which is not read since it can run code: save the adapter again with "
-                       "safe_serialization=True, which writes " PEFT_TENSORS,
-                       path);
-        else if (i == 2)
-            faults_add(faults, ERR_NOT_FOUND, MLX_TENSORS,
-                       "%s holds neither " MLX_TENSORS " (mlx-lm) nor " PEFT_TENSORS " (PEFT)", p->dir);
+        known |= exists(path) && refuse_foreign(path, faults);
         free(path);
     }
+    if (!known)
+        faults_add(faults, ERR_NOT_FOUND, MLX_TENSORS,
+                   "%s holds neither " MLX_TENSORS " (mlx-lm) nor " PEFT_TENSORS " (PEFT)", p->dir);
     return NULL;
 }
 
@@ -132,6 +161,12 @@ static int read_config(struct adapter_reader *r, const struct place *p, struct b
     if (asprintf(&path, "%s/" ADAPTER_CONFIG, p->dir) < 0)
         return error_nomem(e, "a path");
     int err = file_read(text, path, &fault);
+    if (fault.code == ERR_NOT_FOUND)
+        err =
+            error_set(&fault, ERR_NOT_FOUND, ADAPTER_CONFIG,
+                      "there is no %s, which tells the adapter's scale: copy it from where the adapter was trained or "
+                      "published",
+                      path);
     if (!err)
         err = config_parse(&r->f->config, buf_str(text), ADAPTER_CONFIG, &fault);
     if (!err && !(r->config = config_top(r->f->config)))

@@ -14,8 +14,8 @@ static void refuse_quantized(const struct fuse *f, const struct param *p, struct
 {
     char text[QUANT_TEXT];
     if (param_is_matrix(p) && p->quant.mode != QUANT_NONE && !f->o.decode)
-        faults_add(faults, ERR_UNSUPPORTED, p->name, "%s is quantized (%s): run the adapter beside it with --lora",
-                   p->name, quant_text(&p->quant, text));
+        faults_add(faults, ERR_UNSUPPORTED, p->name, "%s is quantized (%s): run the adapter beside it with --lora%s",
+                   p->name, quant_text(&p->quant, text), f->o.remedy ? f->o.remedy : "");
 }
 
 static void refuse_half(const struct adapter_pair *pair, struct faults *faults)

@@ -34,7 +34,8 @@ struct fuse_options {
     size_t                     n;
     bool                       decode;  /* whoever takes the rows decodes quantized matrices; else they are refused */
     int                        threads; /* 0: all */
-    const struct log          *log;     /* of warnings */
+    const char       *remedy; /* what else can be done about a quantized matrix, behind "with --lora"; or NULL */
+    const struct log *log;    /* of warnings */
 };
 
 /* The files are opened, and all faults reported, when the change begins. Adapters and log are borrowed until then. */

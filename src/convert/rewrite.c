@@ -87,6 +87,7 @@ int convert_fuse(const char *dir, const struct convert_adapter *adapters, size_t
                                .n = n,
                                .decode = options->quantize || options->dequantize,
                                .threads = options->threads,
+                               .remedy = ", or fuse with --dequantize or --requantize",
                                .log = options->log};
     for (size_t i = 0; i < n && list; i++)
         list[i] = (struct fuse_adapter){adapters[i].path, adapters[i].scale};

@@ -130,10 +130,11 @@ MLX = {
     "config is a list": (whole_config(b"[]"), [CONFIG, "object"]),
     "config is empty": (whole_config(b""), [CONFIG]),
     "config is binary": (whole_config(bytes(range(256))), [CONFIG]),
-    "no config": (whole_config(None), [CONFIG]),
+    "no config": (whole_config(None), ["there is no ", f"{CONFIG}, which tells the adapter's scale: copy it"]),
     # files
     "no tensors' file": (lambda a: setattr(a, "file", None), [f"neither {FILE} (mlx-lm) nor {PFILE} (PEFT)"]),
     "a pickle": (raw(b"\x80\x02", "adapter_model.bin"), ["adapter_model.bin is a Python pickle", PFILE]),
+    "an archive of NumPy": (raw(b"PK", "adapters.npz"), ["adapters.npz is an archive of NumPy", FILE]),
     "no tensors": (lambda a: a.tensors.clear(), ["holds no adapter"]),
     "cut short": (cut(1), [FILE, "cut short"]),
     "cut in the header": (lambda a: raw(safetensors(a.tensors)[:40])(a), [FILE]),

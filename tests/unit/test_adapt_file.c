@@ -258,6 +258,24 @@ static void test_hash(void **state)
 
 /* --- what is refused ---------------------------------------------------------------------------------------------- */
 
+/* Files that people name instead of safetensors: each says what to do. */
+static void test_foreign_files(void **state)
+{
+    static const char *const at[][2] = {
+        {"adapter_model.bin", "adapter_model.bin is a Python pickle"},
+        {"adapters.npz", "adapters.npz is an archive of NumPy"},
+        {"adapter.gguf", "adapter.gguf is a GGUF file, which is not supported"},
+        {"adapter_config.json", "adapter_config.json is no file of tensors: name the directory that holds it"},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(at); i++) {
+        tmp_puts(dir, at[i][0], "x");
+        check_message(tmp_path(dir, at[i][0]), at[i][1]);
+        unlink(tmp_path(dir, at[i][0]));
+    }
+    check_message("/nowhere/adapter:0,5", "/nowhere/adapter:0,5 (options take a scale behind the last colon: a number");
+}
+
 static void test_missing_files(void **state)
 {
     (void)state;
@@ -268,7 +286,7 @@ static void test_missing_files(void **state)
     check_message(dir, "adapter_model.bin is a Python pickle, which is not read since it can run code");
     adapter_write(dir, MLX_CONFIG, PAIR);
     unlink(tmp_path(dir, "adapter_config.json"));
-    check_message(dir, "adapter_config.json");
+    check_message(dir, "adapter_config.json, which tells the adapter's scale: copy it from where");
     check_message(tmp_path(dir, "adapters.safetensors"), "adapter_config.json");
     tmp_puts(dir, "adapters.safetensors", "12345678");
     tmp_puts(dir, "adapter_config.json", MLX_CONFIG);
@@ -499,11 +517,11 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_mlx),         TEST(test_mlx_scales),   TEST(test_vlm),          TEST(test_mlx_kinds),
-        TEST(test_old_switch),  TEST(test_peft),         TEST(test_peft_scales),  TEST(test_peft_parameters),
-        TEST(test_peft_dora),   TEST(test_warnings),     TEST(test_hash),         TEST(test_missing_files),
-        TEST(test_configs),     TEST(test_peft_configs), TEST(test_tensors),      TEST(test_infinite),
-        TEST(test_all_at_once), TEST(test_long_list),    TEST(test_slow_pattern),
+        TEST(test_mlx),           TEST(test_mlx_scales),  TEST(test_vlm),          TEST(test_mlx_kinds),
+        TEST(test_old_switch),    TEST(test_peft),        TEST(test_peft_scales),  TEST(test_peft_parameters),
+        TEST(test_peft_dora),     TEST(test_warnings),    TEST(test_hash),         TEST(test_missing_files),
+        TEST(test_foreign_files), TEST(test_configs),     TEST(test_peft_configs), TEST(test_tensors),
+        TEST(test_infinite),      TEST(test_all_at_once), TEST(test_long_list),    TEST(test_slow_pattern),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
