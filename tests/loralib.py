@@ -49,13 +49,14 @@ def write_adapter(folder, seed=1, rank=4, scale=4.0, model=TINY, modules=MODULES
     return folder
 
 
-def write_full(folder, seed=1, model=TINY):
-    """An adapter of the model that replaces its head and last norm."""
+def write_full(folder, seed=1, model=TINY, embedding=False):
+    """An adapter of the model that replaces its head and last norm, and perhaps its embedding."""
     folder.mkdir(parents=True, exist_ok=True)
     config = json.loads((model / "config.json").read_text())
     draw, n, vocab = random.Random(seed), config["hidden_size"], config["vocab_size"]
-    write_safetensors(folder / "adapters.safetensors", {
-        "lm_head.weight": ([vocab, n], [draw.gauss(0, 0.3) for _ in range(vocab * n)]),
-        "model.norm.weight": ([n], [draw.uniform(0.5, 2) for _ in range(n)])})
+    matrices = ["lm_head.weight"] + ["model.embed_tokens.weight"] * embedding
+    tensors = {name: ([vocab, n], [draw.gauss(0, 0.3) for _ in range(vocab * n)]) for name in matrices}
+    tensors["model.norm.weight"] = ([n], [draw.uniform(0.5, 2) for _ in range(n)])
+    write_safetensors(folder / "adapters.safetensors", tensors)
     (folder / "adapter_config.json").write_text(json.dumps({"fine_tune_type": "full", "lora_parameters": None}))
     return folder

@@ -40,7 +40,6 @@ struct adapter {
     struct weight        *replaced; /* [n_replaced], packed by backend */
     size_t                n_replaced;
     struct backend       *backend;
-    struct adapter_file  *file;  /* with n_replaced: lookups of an embedding read its planes; else NULL */
     struct arena          arena; /* the table, its parts and texts */
     atomic_int            refs;
 };

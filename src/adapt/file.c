@@ -204,7 +204,7 @@ static int open_tensors(struct adapter_reader *r, struct place *p, struct error 
         p->tensors = find_tensors(p, r->f->format, r->faults);
     if (!p->tensors)
         return r->faults->n > before.n || r->faults->nomem ? 0 : error_nomem(e, "a path");
-    checkpoint_open_file(&r->f->tensors, p->tensors, &fault);
+    checkpoint_open_file(&r->f->tensors, p->tensors, r->copy, &fault);
     return collect(r->faults, &fault, file_base(p->tensors), e);
 }
 
@@ -251,9 +251,9 @@ static int read_all(struct adapter_reader *r, struct place *p, struct buf *confi
     return err;
 }
 
-int adapter_file_open(struct adapter_file **out, const char *path, struct faults *faults, struct error *e)
+static int open_file(struct adapter_file **out, const char *path, bool copy, struct faults *faults, struct error *e)
 {
-    struct adapter_reader r = {.faults = faults};
+    struct adapter_reader r = {.faults = faults, .copy = copy};
     struct place          p = {0};
     struct buf            config;
     *out = NULL;
@@ -277,6 +277,16 @@ int adapter_file_open(struct adapter_file **out, const char *path, struct faults
     free(p.dir);
     free(p.tensors);
     return err;
+}
+
+int adapter_file_open(struct adapter_file **out, const char *path, struct faults *faults, struct error *e)
+{
+    return open_file(out, path, false, faults, e);
+}
+
+int adapter_file_read(struct adapter_file **out, const char *path, struct faults *faults, struct error *e)
+{
+    return open_file(out, path, true, faults, e);
 }
 
 void adapter_file_free(struct adapter_file *f)

@@ -61,6 +61,7 @@ struct adapter_peft {
 struct adapter_rules;
 struct adapter_reader {
     struct adapter_file        *f;
+    bool                        copy;   /* of the tensors' file, in memory */
     struct config              *config; /* the top level alone; NULL when it could not be read */
     const struct adapter_rules *rules;
     struct faults              *faults;

@@ -45,8 +45,9 @@ static bool next_change(const struct adapter_binding *b, size_t *pair, size_t *r
     return true;
 }
 
-/* The weight that stands in the place of the model's, packed like it. */
-static int replace(struct loader *l, const struct adapter_replaced *r, struct lora_delta *d, struct error *e)
+/* The weight that stands in the place of the model's, packed like it. planes: where lookups of it read; else NULL. */
+static int replace(struct loader *l, const struct adapter_replaced *r, void *planes, struct lora_delta *d,
+                   struct error *e)
 {
     struct adapter *a = l->a;
     struct weight  *w = &a->replaced[a->n_replaced];
@@ -63,6 +64,8 @@ static int replace(struct loader *l, const struct adapter_replaced *r, struct lo
     a->info.bytes += a->backend->packed_size(a->backend, w, r->param->uses);
     a->n_replaced++;
     d->replace = w;
+    if (planes)
+        w->data = memcpy(planes, r->data, (size_t)(w->n_out * w->n_in) * dtype_size(w->dtype));
     return 0;
 }
 
@@ -73,7 +76,10 @@ static int place_replaced(struct loader *l, const struct change *c, struct lora_
     for (size_t i = 0; i < c->n_replaced && !err; i++) {
         const struct adapter_replaced *r = &c->replaced[i];
         if (!r->bias) {
-            err = v->p ? replace(l, r, d, e) : 0;
+            void *planes = r->param->uses & WEIGHT_EMBED
+                               ? adapter_values_take(v, r->weight->n_out, r->weight->n_in, dtype_size(r->dtype))
+                               : NULL;
+            err = v->p ? replace(l, r, planes, d, e) : 0;
             continue;
         }
         float *bias = adapter_values_take(v, c->weight->n_out, 1, sizeof *bias);
@@ -122,6 +128,8 @@ static int place_all(struct loader *l, struct error *e)
         err = place_replaced(l, &c, d, e);
         if (!err)
             err = place_dora(l, &c, d, &l->dora[n], e);
+        if (d->replace && !(c.replaced->param->uses & WEIGHT_EMBED))
+            a->replaced[a->n_replaced - 1].data = NULL; /* the file's, which goes; what is packed is enough */
     }
     return err;
 }
@@ -179,7 +187,7 @@ static int open_and_bind(struct loader *l, const char *path, const struct model 
                          struct error *e)
 {
     struct faults faults = {0};
-    int           err = adapter_file_open(&l->file, path, &faults, e);
+    int           err = adapter_file_read(&l->file, path, &faults, e);
     if (!err && l->file)
         err = adapter_bind(&l->b, l->file, m, &faults, e);
     if (!err)
@@ -204,18 +212,13 @@ int adapter_load(struct adapter **out, const char *path, const struct model *m, 
         err = fill_info(l.a, l.file, e);
     if (!err)
         err = make_table(&l, m, e);
-    l.a->file = l.file;
     adapter_binding_deinit(&l.b);
-    if (err) {
+    adapter_file_free(l.file); /* all is copied */
+    if (err)
         adapter_unref(l.a);
-        return err;
-    }
-    if (!l.a->n_replaced) { /* all is copied */
-        adapter_file_free(l.a->file);
-        l.a->file = NULL;
-    }
-    *out = l.a;
-    return 0;
+    else
+        *out = l.a;
+    return err;
 }
 
 void adapter_ref(struct adapter *a)
@@ -230,7 +233,6 @@ void adapter_unref(struct adapter *a)
     for (size_t i = 0; i < a->n_replaced; i++)
         a->backend->release(a->backend, &a->replaced[i]);
     adapter_values_free(&a->values);
-    adapter_file_free(a->file);
     arena_deinit(&a->arena);
     free(a);
 }

@@ -79,6 +79,49 @@ int file_map_open_head(struct file_map *m, const char *path, size_t max, size_t 
     return status;
 }
 
+/* Reads size bytes, or fewer where the file has become shorter. */
+static int read_all(int fd, char *p, size_t *size, const char *path, struct error *e)
+{
+    size_t at = 0;
+    while (at < *size) {
+        ssize_t n = read(fd, p + at, *size - at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return error_errno(e, errno, "read", path);
+        if (n == 0)
+            break;
+        at += (size_t)n;
+    }
+    *size = at;
+    return 0;
+}
+
+int file_map_read(struct file_map *m, const char *path, struct error *e)
+{
+    size_t size;
+    int    fd, status = file_open(path, &fd, &size, e);
+    *m = (struct file_map){.p = ""};
+    if (status)
+        return status;
+    void *p = size ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : NULL;
+    if (p == MAP_FAILED)
+        status = error_nomem(e, path);
+    else if (size) {
+        *m = (struct file_map){p, size};
+        (void)madvise(p, size, MADV_HUGEPAGE); /* a wish: fewer faults */
+        status = read_all(fd, p, &size, path, e);
+    }
+    close(fd);
+    if (!status && size < m->n)
+        status = error_set(e, ERR_IO, NULL, "%s became shorter while it was read", path);
+    if (!status)
+        status = check_no_pointer(m->p, m->n, path, e);
+    if (status)
+        file_map_close(m);
+    return status;
+}
+
 void file_map_close(struct file_map *m)
 {
     if (m->n)

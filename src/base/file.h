@@ -24,6 +24,8 @@ struct file_map {
 int file_map_open(struct file_map *m, const char *path, struct error *e); /* ERR_NOT_FOUND, ERR_IO, ERR_FORMAT */
 /* The same for at most the first `max` bytes (1,024 or more); *size gets the file's. */
 int  file_map_open_head(struct file_map *m, const char *path, size_t max, size_t *size, struct error *e);
+/* A copy of the file in memory instead: whatever becomes of the file does no harm. */
+int  file_map_read(struct file_map *m, const char *path, struct error *e);
 void file_map_close(struct file_map *m); /* fine on a zeroed one */
 
 /* Opens a regular file for reading and gives its size. */

@@ -21,13 +21,15 @@ struct shard {
     struct safetensors st;
 };
 
+enum reading { READ_HEADERS, READ_MAPPED, READ_COPY };
+
 struct checkpoint {
     struct shards       files;
     struct shard       *shards; /* those that could be read */
     size_t              n_shards;
     struct tensor_view *tensors; /* sorted by name */
     size_t              n, bytes;
-    bool                headers; /* only they are mapped */
+    enum reading        reading;
 };
 
 /* Maps the file's header alone; *size gets the file's size. */
@@ -46,8 +48,11 @@ static int open_shard(struct checkpoint *c, const char *path, const char *name, 
     struct shard *s = &c->shards[c->n_shards];
     size_t        size;
     s->name = name;
-    int status =
-        c->headers ? map_header(&s->map, path, &size, e) : file_map_open_head(&s->map, path, SIZE_MAX, &size, e);
+    int status = c->reading == READ_HEADERS ? map_header(&s->map, path, &size, e)
+                 : c->reading == READ_COPY  ? file_map_read(&s->map, path, e)
+                                            : file_map_open(&s->map, path, e);
+    if (!status && c->reading != READ_HEADERS)
+        size = s->map.n;
     if (!status)
         status = safetensors_parse_head(&s->st, s->map.p, s->map.n, size, file_base(path), e);
     if (status)
@@ -111,14 +116,14 @@ static int open_files(struct checkpoint *c, const char *dir, const char *const *
 }
 
 /* Opens one file, or the shards of a directory when dir is not NULL. */
-static int open_checkpoint(struct checkpoint **out, const char *dir, const char *path, bool headers,
+static int open_checkpoint(struct checkpoint **out, const char *dir, const char *path, enum reading reading,
                            const struct log *log, struct faults *f, struct error *e)
 {
     struct faults      own = {0};
     struct checkpoint *c = calloc(1, sizeof *c);
     if (!c)
         return error_nomem(e, "the checkpoint");
-    c->headers = headers;
+    c->reading = reading;
     int status = dir ? shards_find(&c->files, dir, log, e) : 0;
     if (!status)
         status = open_files(c, dir, dir ? c->files.names : &path, dir ? c->files.n : 1, f ? f : &own, e);
@@ -132,15 +137,15 @@ static int open_checkpoint(struct checkpoint **out, const char *dir, const char 
     return status;
 }
 
-int checkpoint_open_file(struct checkpoint **out, const char *path, struct error *e)
+int checkpoint_open_file(struct checkpoint **out, const char *path, bool copy, struct error *e)
 {
-    return open_checkpoint(out, NULL, path, false, NULL, NULL, e);
+    return open_checkpoint(out, NULL, path, copy ? READ_COPY : READ_MAPPED, NULL, NULL, e);
 }
 
 int checkpoint_open(struct checkpoint **out, const char *dir, bool headers, const struct log *log, struct faults *f,
                     struct error *e)
 {
-    return open_checkpoint(out, dir, NULL, headers, log, f, e);
+    return open_checkpoint(out, dir, NULL, headers ? READ_HEADERS : READ_MAPPED, log, f, e);
 }
 
 void checkpoint_close(struct checkpoint *c)

@@ -24,8 +24,9 @@ struct checkpoint;
  * mapped, so that files of any size can be looked at; the views' data is NULL. */
 int checkpoint_open(struct checkpoint **out, const char *dir, bool headers, const struct log *log, struct faults *f,
                     struct error *e);
-/* One .safetensors file of any name (adapters, fixtures). */
-int  checkpoint_open_file(struct checkpoint **out, const char *path, struct error *e);
+/* One .safetensors file of any name (adapters, fixtures). `copy`: it is read into memory, so that others may change, cut or
+ * remove it meanwhile; checkpoint_release is not for its tensors. */
+int  checkpoint_open_file(struct checkpoint **out, const char *path, bool copy, struct error *e);
 void checkpoint_close(struct checkpoint *c); /* NULL is fine */
 
 /* Whether every file that is there could be read, and the names of those that only the index has. */

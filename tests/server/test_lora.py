@@ -1,5 +1,6 @@
 """Adapters over HTTP: chosen by request, by default scale and by model name, loaded and unloaded while others stream."""
 import json
+import os
 import threading
 
 import pytest
@@ -279,6 +280,22 @@ def test_loading_beside_streams(two, files):
         t.join()
     assert not bad, bad[:2]
     assert sizes[-1] < sizes[9] + 8000, sizes
+
+
+def test_files_that_change(files, tmp_path):
+    """Whoever trains writes the file again, in place: what was loaded stays what it was, and so does the server."""
+    folder = write_full(tmp_path / "full", embedding=True)
+    tensors = folder / "adapters.safetensors"
+    with Server("--lora", folder) as s:
+        before = answer(s, cache_prompt=False)
+        size = tensors.stat().st_size
+        with tensors.open("r+b") as f:
+            f.seek(size // 2)
+            f.write(bytes(size // 4))
+        assert answer(s, cache_prompt=False) == before
+        os.truncate(tensors, 100)
+        assert answer(s, cache_prompt=False) == before
+        error_of(load(s, "cut", folder), 400)
 
 
 def test_at_the_start(files):

@@ -302,16 +302,13 @@ static void test_replaced(void **state)
     assert_int_equal(d->n_pair, 0);
     assert_int_equal(d->replace->n_out, T_KV);
     assert_non_null(d->replace->packed);
-    weight_row(d->replace, 2, row);
-    float want = adapter_value(L0 "cross.qkv_proj.weight", (T_Q + T_KV + 2) * T_EMBD + 7);
-    quant_narrow(DTYPE_BF16, &want, 1, &want);
-    assert_true(row[7] == dtype_load(DTYPE_BF16, &want, 0));
+    assert_null(d->replace->data); /* nothing of the file is kept but what lookups read */
     weight_row(delta_of(a, &t.embed)->replace, 71, row);
     assert_true(row[63] == adapter_value("model.embed_tokens.weight", 71 * 64 + 63));
     assert_non_null(delta_of(a, &t.layer[0].norm)->replace->packed);
     d = delta_of(a, &t.layer[1].down[2]);
     assert_null(d->replace);
-    want = adapter_value(L1 "mlp.switch_mlp.down_proj.bias", 2 * T_EMBD + 9);
+    float want = adapter_value(L1 "mlp.switch_mlp.down_proj.bias", 2 * T_EMBD + 9);
     quant_narrow(DTYPE_F16, &want, 1, &want);
     assert_true(d->bias[9] == dtype_load(DTYPE_F16, &want, 0));
     adapter_unref(a);

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -212,7 +213,7 @@ static void unaligned(void **state)
     memcpy(file + 8, header, sizeof header - 1);
     memcpy(file + n + 1, v, sizeof v);
     tmp_write(dir, "any.name", file, n + 1 + sizeof v);
-    assert_int_equal(checkpoint_open_file(&c, tmp_path(dir, "any.name"), NULL), 0);
+    assert_int_equal(checkpoint_open_file(&c, tmp_path(dir, "any.name"), false, NULL), 0);
     const struct tensor_view *t = checkpoint_find(c, "w");
     assert_int_not_equal((uintptr_t)t->data % sizeof(float), 0);
     for (int i = 0; i < 2; i++) {
@@ -221,6 +222,28 @@ static void unaligned(void **state)
         checkpoint_release(t);
     }
     checkpoint_close(c);
+}
+
+/* A copy is what the file was, whatever becomes of it. */
+static void copies_file(void **state)
+{
+    const char        *dir = *state;
+    const float        v[2] = {1, 2};
+    struct tensor_view w = {.name = "w", .dtype = DTYPE_F32, .n_dim = 1, .shape = {2}, .data = v, .size = sizeof v};
+    struct checkpoint *c;
+    struct error       e = {0};
+    char               path[4096];
+    snprintf(path, sizeof path, "%s", tmp_path(dir, "changing"));
+    assert_int_equal(safetensors_write(path, &w, 1, NULL, false, NULL), 0);
+    assert_int_equal(checkpoint_open_file(&c, path, true, NULL), 0);
+    assert_int_equal(truncate(path, 10), 0);
+    assert_memory_equal(checkpoint_find(c, "w")->data, v, sizeof v);
+    checkpoint_close(c);
+    assert_int_equal(checkpoint_open_file(&c, path, true, &e), ERR_FORMAT);
+    assert_non_null(strstr(e.msg, "is it cut short?"));
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(checkpoint_open_file(&c, path, true, &e), ERR_FORMAT);
+    assert_int_equal(checkpoint_open_file(&c, dir, true, &e), ERR_FORMAT);
 }
 
 /* Contents stay readable after a release of many pages. */
@@ -235,7 +258,7 @@ static void release_large(void **state)
     struct tensor_view w = {
         .name = "w", .dtype = DTYPE_I32, .n_dim = 1, .shape = {(int64_t)n}, .data = v, .size = n * sizeof *v};
     assert_int_equal(safetensors_write(tmp_path(dir, "x"), &w, 1, NULL, false, NULL), 0);
-    assert_int_equal(checkpoint_open_file(&c, tmp_path(dir, "x"), NULL), 0);
+    assert_int_equal(checkpoint_open_file(&c, tmp_path(dir, "x"), false, NULL), 0);
     const struct tensor_view *t = checkpoint_find(c, "w");
     for (int i = 0; i < 2; i++) {
         checkpoint_prefetch(t);
@@ -253,7 +276,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(without_index), TEST(index_decides), TEST(absent_shards),       TEST(one_absent_shard),
         TEST(no_weights),    TEST(bad_index),     TEST(twice_in_two_shards), TEST(odd_entries),
-        TEST(unaligned),     TEST(release_large),
+        TEST(unaligned),     TEST(copies_file),   TEST(release_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
