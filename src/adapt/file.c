@@ -96,7 +96,7 @@ static int find_place(struct place *p, const char *path, struct faults *faults, 
     const char *base = file_base(path);
     if (stat(path, &st)) {
         faults_add(faults, ERR_NOT_FOUND, path, "there is no adapter at %s%s", path,
-                   strchr(path, ':') ? " (options take a scale behind the last colon: a number, such as 0.5)" : "");
+                   strchr(path, ':') ? " (a scale, where one is taken, is a number behind the last colon)" : "");
         return 0;
     }
     if (!S_ISDIR(st.st_mode) && refuse_foreign(path, faults))

@@ -41,23 +41,27 @@ static int print_facts(const json_t *facts, bool norms, struct error *e)
         {"SCALE", "scale", COLUMN_NUMBER},       {"STORED AS", "dtype", COLUMN_TEXT},
         {"CHANGE", "delta_norm", COLUMN_NUMBER}, {"WEIGHT", "weight_norm", COLUMN_NUMBER},
         {"RELATIVE", "relative", COLUMN_NUMBER}};
+    bool          pairs = json_array_size(json_object_get(facts, "layers")) > 0; /* a full adapter has none */
     char          size[SIZE_TEXT];
     const char   *target;
     const json_t *n;
     size_t        i;
     out_printf("format      %s\nkind        %s\nbase model  %s\n", text_of(facts, "format"), text_of(facts, "kind"),
                text_of(facts, "base_model"));
-    print_range("rank", facts, "rank");
-    print_range("scale", facts, "scale");
+    if (pairs) {
+        print_range("rank", facts, "rank");
+        print_range("scale", facts, "scale");
+    }
     out_printf("parameters  %lld\nsize        %s\n",
                (long long)json_integer_value(json_object_get(facts, "parameters")),
                size_text(json_integer_value(json_object_get(facts, "bytes")), size));
-    out_puts("targets\n");
+    if (pairs)
+        out_puts("targets\n");
     json_object_foreach((json_t *)json_object_get(facts, "targets"), target, n)
         out_printf("  %-30s %lld\n", target, (long long)json_integer_value(n));
     json_array_foreach(json_object_get(facts, "replaced"), i, n) out_printf("replaces    %s\n", json_string_value(n));
     json_array_foreach(json_object_get(facts, "warnings"), i, n) err_warning("%s", json_string_value(n));
-    if (!json_array_size(json_object_get(facts, "layers")))
+    if (!pairs)
         return 0;
     out_puts("\n");
     return table_print(json_object_get(facts, "layers"), columns, norms ? ARRAY_LEN(columns) : 4, e);

@@ -273,7 +273,8 @@ static void test_foreign_files(void **state)
         check_message(tmp_path(dir, at[i][0]), at[i][1]);
         unlink(tmp_path(dir, at[i][0]));
     }
-    check_message("/nowhere/adapter:0,5", "/nowhere/adapter:0,5 (options take a scale behind the last colon: a number");
+    check_message("/nowhere/adapter:0,5",
+                  "/nowhere/adapter:0,5 (a scale, where one is taken, is a number behind the last colon)");
 }
 
 static void test_missing_files(void **state)
@@ -495,7 +496,8 @@ static void test_slow_pattern(void **state)
     (void)state;
     check_refused(PEFT_CONFIG(", \"alpha_pattern\": {\"(m|o|d|e|l|.)*(.*)*(.*)*[xyz]\": 6}"), PEFT_PAIR,
                   "adapter_config.json: alpha_pattern holds expressions whose matching takes too long");
-    assert_true(scale_of(PEFT_CONFIG(", \"alpha_pattern\": {\".*d.*l.*[0-9].*attn.*z|.*q_pro.\": 6}"), PEFT_PAIR) == 1.5);
+    assert_true(scale_of(PEFT_CONFIG(", \"alpha_pattern\": {\".*d.*l.*[0-9].*attn.*z|.*q_pro.\": 6}"), PEFT_PAIR) ==
+                1.5);
 }
 
 static int set_up(void **state)
