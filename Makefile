@@ -146,7 +146,8 @@ check:
 
 # Tests of kernels whose instructions an x86-64 machine lacks: AVX-512 by emulation; NEON under qemu-user, on a core
 # without dot products and on one with them, which has only its own matrix products.
-AVX512_TESTS := $(addprefix build/simde/tests/,kernel/kernelcheck arch/test_logits engine/test_order_law)
+AVX512_TESTS := $(addprefix build/simde/tests/,kernel/kernelcheck arch/test_logits engine/test_order_law \
+                engine/test_order_law_lora)
 NEON_CHECK   := build/aarch64/tests/kernel/kernelcheck
 NEON_TESTS   := 'qemu-aarch64 -cpu cortex-a53 $(NEON_CHECK) --level neon' \
                 'qemu-aarch64 -cpu max $(NEON_CHECK) --level neondot --filter linear'
@@ -168,7 +169,8 @@ neon:
 objects: $(LIB_OBJ) $(CLI_OBJ) $(KCHECK_OBJ)
 
 ## make check-threads   the tests of what runs on several threads, under the thread sanitizer
-THREADED := $(addprefix build/tsan/tests/,unit/test_pool unit/test_backend engine/test_engine engine/test_order_law)
+THREADED := $(addprefix build/tsan/tests/,unit/test_pool unit/test_backend engine/test_engine \
+            engine/test_order_law engine/test_order_law_lora engine/test_api_lora)
 check-threads: python
 	@$(MAKE) --no-print-directory TSAN=1 build/tsan/mlxcel $(THREADED)
 	@for t in $(THREADED); do setarch -R $$t || exit 1; done # -R: it knows addresses by where they are
