@@ -138,7 +138,9 @@ static char *find_tensors(const struct place *p, enum adapter_format format, str
     }
     if (!known)
         faults_add(faults, ERR_NOT_FOUND, MLX_TENSORS,
-                   "%s holds neither " MLX_TENSORS " (mlx-lm) nor " PEFT_TENSORS " (PEFT)", p->dir);
+                   "%s holds neither " MLX_TENSORS " (mlx-lm) nor " PEFT_TENSORS
+                   " (PEFT): name the directory that does, or the file of the tensors itself",
+                   p->dir);
     return NULL;
 }
 
