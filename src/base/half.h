@@ -24,16 +24,14 @@ static inline float f32_from_bits(uint32_t u)
     return f;
 }
 
+/* Without branches, so that loops over it become vectors. */
 static inline float f16_to_f32(uint16_t h)
 {
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exp = (h >> 10) & 31, frac = h & 0x3ff;
-    if (exp == 0) {
-        float v = (float)frac * 0x1p-24f; /* zero and subnormals */
-        return sign ? -v : v;
-    }
-    if (exp == 31)
-        return f32_from_bits(sign | 0x7f800000 | frac << 13);
-    return f32_from_bits(sign | (exp + 112) << 23 | frac << 13);
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, a = h & 0x7fff, is_small = 0u - (a < 0x400);
+    uint32_t small = f32_bits((float)(int32_t)a * 0x1p-24f); /* zero and subnormals */
+    uint32_t normal =
+        (a << 13) + ((a < 0x7c00 ? 127u - 15 : 255u - 31) << 23); /* infinity and NaN keep all exponent bits */
+    return f32_from_bits(sign | (small & is_small) | (normal & ~is_small));
 }
 
 static inline uint16_t f32_to_f16(float f)

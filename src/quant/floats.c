@@ -9,8 +9,6 @@
  *   E4M3   s e e e e m m m  bias 7, subnormals in steps of 2^-9, no infinity; MLX reads 0x7f as 480
  *   E8M0   e e e e e e e e  a power of two; 0 is 2^-127, MLX reads 255 as infinity
  *
- * A row of 4-bit codes is packed as affine packs 4 bits, the lower half of a byte first; of 8-bit codes it is bytes.
- *
  * Encoding follows mx.quantize on the CPU for float32 input. Per group, in float32, with amax the largest magnitude:
  *
  *   mxfp4, mxfp8   e = ceil(log2(amax / largest)), 0 for a group of zeros; scale = 2^e
@@ -38,16 +36,25 @@ const int8_t quant_e2m1_twice[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4,
 
 /* --- values ------------------------------------------------------------------------------------------------------ */
 
+/* The value of a float of 1 sign bit, n_exp exponent bits and n_frac fraction bits without infinity; inlined with constants
+ * and without branches, so that loops over it become vectors. */
+static inline __attribute__((always_inline)) float small_float(uint8_t code, int n_exp, int n_frac)
+{
+    uint32_t a = code & ((1u << (n_exp + n_frac)) - 1), sign = (uint32_t)(code ^ a) << (31 - n_exp - n_frac);
+    uint32_t bias = (1u << (n_exp - 1)) - 1, is_subnormal = 0u - (a < 1u << n_frac);
+    float    step = f32_from_bits((128 - bias - (uint32_t)n_frac) << 23); /* 2^(1 - bias - n_frac) */
+    uint32_t subnormal = f32_bits((float)(int32_t)a * step), normal = (a << (23 - n_frac)) + ((127 - bias) << 23);
+    return f32_from_bits(sign | (subnormal & is_subnormal) | (normal & ~is_subnormal));
+}
+
 static float e2m1_value(uint8_t code)
 {
-    float v = (float)quant_e2m1_twice[code & 7] / 2;
-    return code & 8 ? -v : v;
+    return small_float(code, 2, 1);
 }
 
 float quant_e4m3_value(uint8_t code)
 {
-    float v = f16_to_f32((uint16_t)((code & 0x7f) << 7)) * 256;
-    return code & 0x80 ? -v : v;
+    return small_float(code, 4, 3);
 }
 
 float quant_e8m0_value(uint8_t code)
@@ -97,40 +104,40 @@ static uint8_t e8m0_code(float r)
 
 /* --- rows -------------------------------------------------------------------------------------------------------- */
 
-static void codes_row(const struct quant *q, const void *codes, int64_t K, uint8_t *out)
+static float e8m0_scale(enum dtype d, const void *scales, int64_t i)
 {
-    const uint8_t *p = codes;
-    if (q->bits == 8)
-        memcpy(out, p, (size_t)K);
-    for (int64_t i = 0; q->bits == 4 && i < K; i++)
-        out[i] = p[i / 2] >> (4 * (i % 2)) & 15;
+    (void)d;
+    return quant_e8m0_value(((const uint8_t *)scales)[i]);
 }
 
-static void pack_row(const struct quant *q, const uint8_t *codes, int64_t K, void *out)
+static float e4m3_scale(enum dtype d, const void *scales, int64_t i)
 {
-    uint8_t *p = out;
-    if (q->bits == 8)
-        memcpy(p, codes, (size_t)K);
-    for (int64_t i = 0; q->bits == 4 && i < K; i += 2)
-        p[i / 2] = (uint8_t)(codes[i] | (i + 1 < K ? codes[i + 1] << 4 : 0));
+    (void)d;
+    return quant_e4m3_value(((const uint8_t *)scales)[i]);
 }
 
-static float scale_value(const struct quant *q, uint8_t code)
+/* n values of a mode of 4 or 8 bits. */
+static inline __attribute__((always_inline)) void decode_lanes(const uint8_t *restrict c, int bits, int n, float scale,
+                                                               float *restrict out)
 {
-    return q->mode == QUANT_NVFP4 ? quant_e4m3_value(code) : quant_e8m0_value(code);
+    for (int i = 0; i < n; i++)
+        out[i] = scale * (bits == 4 ? e2m1_value(c[i]) : quant_e4m3_value(c[i]));
 }
 
-static void decode_row(const struct quant *q, const void *codes, const void *scales, const void *biases, int64_t K,
-                       float *out)
+static void decode_e2m1(const uint8_t *c, int n, float scale, float bias, float *out)
 {
-    const uint8_t *p = codes, *s = scales;
-    float          scale = 0;
-    (void)biases;
-    for (int64_t i = 0; i < K; i++) {
-        if (i % q->group == 0)
-            scale = scale_value(q, s[i / q->group]);
-        out[i] = scale * (q->bits == 8 ? quant_e4m3_value(p[i]) : e2m1_value(p[i / 2] >> (4 * (i % 2)) & 15));
-    }
+    (void)bias;
+    for (; n >= QUANT_LANES; n -= QUANT_LANES, c += QUANT_LANES, out += QUANT_LANES)
+        decode_lanes(c, 4, QUANT_LANES, scale, out);
+    decode_lanes(c, 4, n, scale, out);
+}
+
+static void decode_e4m3(const uint8_t *c, int n, float scale, float bias, float *out)
+{
+    (void)bias;
+    for (; n >= QUANT_LANES; n -= QUANT_LANES, c += QUANT_LANES, out += QUANT_LANES)
+        decode_lanes(c, 8, QUANT_LANES, scale, out);
+    decode_lanes(c, 8, n, scale, out);
 }
 
 static void encode_row(const struct quant *q, const float *w, int64_t K, void *codes, void *scales, void *biases)
@@ -143,27 +150,30 @@ static void encode_row(const struct quant *q, const float *w, int64_t K, void *c
             amax = MAX(amax, fabsf(w[i]));
         float r = amax / (q->bits == 8 ? 448.0f : 6.0f);
         s[g] = q->mode == QUANT_NVFP4 ? e4m3_code(r) : e8m0_code(r);
-        float scale = scale_value(q, s[g]);
+        float scale = q->mode == QUANT_NVFP4 ? quant_e4m3_value(s[g]) : quant_e8m0_value(s[g]);
         for (int i = 0; i < q->group; i++)
             c[i] = q->bits == 8 ? e4m3_code(w[i] / scale) : e2m1_code(w[i] / scale);
-        pack_row(q, c, q->group, out);
+        quant_pack_row(q, c, q->group, out);
     }
 }
 
-const struct quant_ops quant_floats = {decode_row, codes_row, pack_row, encode_row};
+const struct quant_ops quant_mxfp4 = {e8m0_scale, decode_e2m1, encode_row};
+const struct quant_ops quant_mxfp8 = {e8m0_scale, decode_e4m3, encode_row};
+const struct quant_ops quant_nvfp4 = {e4m3_scale, decode_e2m1, encode_row};
 
 /* Hugging Face's FP8: a row's scales are those of its band of 128 rows. */
-static void fp8_decode_row(const struct quant *q, const void *codes, const void *scales, const void *biases, int64_t K,
-                           float *out)
+static inline void round_lanes(float *v, int n)
 {
-    const uint8_t *p = codes;
-    float          scale = 0;
-    (void)biases;
-    for (int64_t i = 0; i < K; i++) {
-        if (i % q->group == 0)
-            scale = dtype_load(q->scale_dtype, scales, i / q->group);
-        out[i] = bf16_to_f32(f32_to_bf16(quant_e4m3_value(p[i]) * scale));
-    }
+    for (int i = 0; i < n; i++)
+        v[i] = bf16_to_f32(f32_to_bf16(v[i]));
 }
 
-const struct quant_ops quant_fp8 = {fp8_decode_row, codes_row, pack_row, NULL};
+static void decode_fp8(const uint8_t *c, int n, float scale, float bias, float *out)
+{
+    decode_e4m3(c, n, scale, bias, out);
+    for (; n >= QUANT_LANES; n -= QUANT_LANES, out += QUANT_LANES)
+        round_lanes(out, QUANT_LANES);
+    round_lanes(out, n);
+}
+
+const struct quant_ops quant_fp8 = {dtype_load, decode_fp8, NULL};

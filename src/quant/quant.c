@@ -23,6 +23,7 @@
 #include "quant/modes.h"
 
 #define SET(n) (1u << (n))
+#define CODES 512 /* unpacked at a time, whole groups */
 
 static const struct {
     const char             *name;
@@ -35,9 +36,9 @@ static const struct {
     [QUANT_NONE] = {"none", 0, {0}, 0, 0, false, NULL},
     [QUANT_AFFINE] =
         {"affine", SET(2) | SET(3) | SET(4) | SET(5) | SET(6) | SET(8), {32, 64, 128}, 4, 64, true, &quant_affine},
-    [QUANT_MXFP4] = {"mxfp4", SET(4), {32}, 4, 32, false, &quant_floats},
-    [QUANT_MXFP8] = {"mxfp8", SET(8), {32}, 8, 32, false, &quant_floats},
-    [QUANT_NVFP4] = {"nvfp4", SET(4), {16}, 4, 16, false, &quant_floats},
+    [QUANT_MXFP4] = {"mxfp4", SET(4), {32}, 4, 32, false, &quant_mxfp4},
+    [QUANT_MXFP8] = {"mxfp8", SET(8), {32}, 8, 32, false, &quant_mxfp8},
+    [QUANT_NVFP4] = {"nvfp4", SET(4), {16}, 4, 16, false, &quant_nvfp4},
     [QUANT_FP8] = {"fp8", 0, {0}, 8, QUANT_FP8_TILE, true, &quant_fp8},
 };
 
@@ -113,17 +114,28 @@ int quant_scale_rows(const struct quant *q)
     return q->mode == QUANT_FP8 ? q->group : 1;
 }
 
+static inline void widen_lanes(enum dtype d, const char *p, int n, float *out)
+{
+    uint16_t h[QUANT_LANES];
+    memcpy(h, p, (size_t)n * sizeof *h);
+    if (d == DTYPE_F16)
+        for (int i = 0; i < n; i++)
+            out[i] = f16_to_f32(h[i]);
+    else
+        for (int i = 0; i < n; i++)
+            out[i] = bf16_to_f32(h[i]);
+}
+
 void quant_widen(enum dtype d, const void *p, int64_t n, float *out)
 {
-    uint16_t h;
+    const char *at = p;
     if (d == DTYPE_F32) {
         memcpy(out, p, (size_t)n * sizeof *out);
         return;
     }
-    for (int64_t i = 0; i < n; i++) {
-        memcpy(&h, (const char *)p + 2 * i, sizeof h);
-        out[i] = d == DTYPE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
-    }
+    for (; n >= QUANT_LANES; n -= QUANT_LANES, at += 2 * QUANT_LANES, out += QUANT_LANES)
+        widen_lanes(d, at, QUANT_LANES, out);
+    widen_lanes(d, at, (int)n, out);
 }
 
 void quant_narrow(enum dtype d, const float *p, int64_t n, void *out)
@@ -146,17 +158,15 @@ void quant_narrow(enum dtype d, const float *p, int64_t n, void *out)
 void quant_decode_row(const struct quant *q, const void *codes, const void *scales, const void *biases, int64_t K,
                       float *out)
 {
-    modes[q->mode].ops->decode(q, codes, scales, biases, K, out);
-}
-
-void quant_codes_row(const struct quant *q, const void *codes, int64_t K, uint8_t *out)
-{
-    modes[q->mode].ops->codes(q, codes, K, out);
-}
-
-void quant_pack_row(const struct quant *q, const uint8_t *codes, int64_t K, void *out)
-{
-    modes[q->mode].ops->pack(q, codes, K, out);
+    const struct quant_ops *ops = modes[q->mode].ops;
+    uint8_t                 c[CODES];
+    for (int64_t i = 0; i < K; i += q->group) {
+        if (i % CODES == 0)
+            quant_codes_row(q, (const uint8_t *)codes + i * q->bits / 8, MIN(K - i, CODES), c);
+        float scale = ops->scale(q->scale_dtype, scales, i / q->group);
+        float bias = q->mode == QUANT_AFFINE ? ops->scale(q->scale_dtype, biases, i / q->group) : 0;
+        ops->decode(c + i % CODES, (int)MIN(K - i, q->group), scale, bias, out + i);
+    }
 }
 
 void quant_encode_row(const struct quant *q, const float *w, int64_t K, void *codes, void *scales, void *biases)

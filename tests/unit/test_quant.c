@@ -64,6 +64,10 @@ static void check_case(FILE *f, const struct quant *q, const float *w)
             volatile float prod = sv * (float)ints[i];
             assert_true(out[i] == prod + bv);
         }
+        float part[K] = {0}; /* the first elements alone: within a group, a pack and a byte */
+        quant_decode_row(q, c, s, b, K - 45, part);
+        assert_memory_equal(part, out, (K - 45) * sizeof *out);
+        assert_true(part[K - 45] == 0);
     }
 }
 
