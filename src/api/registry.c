@@ -293,9 +293,13 @@ int registry_load_all(struct registry *r, const struct mlxcel_lora_source *sourc
 {
     struct faults faults = {0};
     struct error  fault;
-    for (size_t i = 0; i < n; i++)
-        if (registry_load(r, &source[i], log, NULL, &fault))
-            faults_add(&faults, fault.code, source[i].path ? source[i].path : "", "%s", fault.msg);
+    for (size_t i = 0; i < n; i++) {
+        const char *path = source[i].path ? source[i].path : "";
+        if (!registry_load(r, &source[i], log, NULL, &fault))
+            continue;
+        bool named = n == 1 || strstr(fault.msg, path); /* else nobody knows which adapter's file it is */
+        faults_add(&faults, fault.code, path, "%s%s%s", named ? "" : path, named ? "" : ": ", fault.msg);
+    }
     int err = faults_report(&faults, e);
     faults_deinit(&faults);
     return err;
