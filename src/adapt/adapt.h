@@ -17,8 +17,8 @@
 struct adapter;
 
 /* path: a directory, or the .safetensors file of one. All faults of the adapter are one report; then nothing is left
- * behind. `prepare` packs replaced parameters for the backend that runs the model: a backend of the same kind, level and
- * precision that nobody else uses meanwhile. May run while another thread computes with the model. */
+ * behind. `prepare` packs replaced parameters for the backend that runs the model: a backend of the same kind, level
+ * and precision that nobody else uses meanwhile. May run while another thread computes with the model. */
 int  adapter_load(struct adapter **out, const char *path, const struct model *m, struct backend *prepare,
                   const struct log *log, struct error *e);
 void adapter_ref(struct adapter *a);
@@ -46,14 +46,15 @@ struct adapter_use {
 
 /* Immutable; holds references to its adapters. */
 struct adapter_set {
-    uint64_t
-        key[2]; /* of contents and scales: equal keys compute equal bytes; cached prefixes are shared by it. Not 0, 0 */
+    /* Of contents and scales: equal keys compute equal bytes; cached prefixes are shared by it. Not 0, 0. */
+    uint64_t               key[2];
     const struct lora_set *lora; /* owned */
 };
 
 /* Scale 0 leaves an adapter out; when nothing is left *out is NULL, the base alone. Adapters stand in order of their
- * contents' hash, then scale, whatever order they are given in. Refused: scales that are not finite; two adapters in one
- * set that both have DoRA on one module, or replace one parameter, or do the one and the other to one module. */
+ * contents' hash, then scale, whatever order they are given in. Refused: scales that are not finite, also
+ * times the adapter's own; two adapters in one set that both have DoRA on one module, or replace one parameter, or do
+ * the one and the other to one module. */
 int  adapter_set_new(struct adapter_set **out, const struct adapter_use *use, int n, struct error *e);
 void adapter_set_ref(struct adapter_set *s);   /* NULL is fine */
 void adapter_set_unref(struct adapter_set *s); /* NULL is fine; any thread */

@@ -29,7 +29,8 @@ void adapter_matrix_row(const struct adapter_matrix *m, int64_t i, float *out)
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
 
-/* Wrappers of the same language model put it at different places of their module trees. NULL: name has no such prefix. */
+/* Wrappers of the same language model put it at different places of their module trees. NULL: name has no such
+ * prefix. */
 static const char *unwrap(const char *name)
 {
     static const char *const prefix[] = {"language_model.", "model.language_model."};

@@ -7,9 +7,9 @@
  * layout and the parameter's role, never from which shape would fit, so that a square layer cannot be misread.
  *
  * Embeddings. W is [V, D]; the pair of an embedding changes the lookup and, when the head is tied, the head, for
- * mlx-lm's adapters and for PEFT's alike: an adapter is a change of a parameter, so that run time and fused agree. (PEFT itself
- * differs from its own merge there: at run time it leaves a tied head alone.) A lm_head pair on a tied head changes the
- * head only. Those parameters themselves can be changed by both.
+ * mlx-lm's adapters and for PEFT's alike: an adapter is a change of a parameter, so that run time and fused agree.
+ * (PEFT itself differs from its own merge there: at run time it leaves a tied head alone.) A lm_head pair on a tied
+ * head changes the head only. Those parameters themselves can be changed by both.
  */
 #ifndef MLXCEL_ADAPT_BIND_H
 #define MLXCEL_ADAPT_BIND_H
@@ -28,8 +28,8 @@ struct adapter_matrix {
 float adapter_matrix_at(const struct adapter_matrix *m, int64_t i, int64_t j);
 void  adapter_matrix_row(const struct adapter_matrix *m, int64_t i, float *out); /* [n_col] */
 
-/* A module's pair, one expert's (0 without a stack), as A [rank, inputs] and B [outputs, rank]; an embedding's inputs are its
- * features, its outputs its rows. */
+/* A module's pair, one expert's (0 without a stack), as A [rank, inputs] and B [outputs, rank]; an embedding's inputs
+ * are its features, its outputs its rows. */
 void adapter_module_pair(const struct adapter_module *m, bool embedding, int64_t expert, struct adapter_matrix *a,
                          struct adapter_matrix *b);
 

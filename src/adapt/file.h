@@ -73,8 +73,9 @@ struct adapter_file {
 
 /* Reads PATH. Its faults go to *faults, all of them, with 0 returned; then *out is still set when the files could be
  * opened at all, to look at and not to use. Fails itself only for want of memory. */
-int  adapter_file_open(struct adapter_file **out, const char *path, struct faults *faults, struct error *e);
-/* The same from a copy of the tensors in memory: whoever trains goes on writing its files, beside a server that loads them. */
+int adapter_file_open(struct adapter_file **out, const char *path, struct faults *faults, struct error *e);
+/* The same from a copy of the tensors in memory: whoever trains goes on writing its files, beside a server that loads
+ * them. */
 int  adapter_file_read(struct adapter_file **out, const char *path, struct faults *faults, struct error *e);
 void adapter_file_free(struct adapter_file *f); /* NULL is fine */
 

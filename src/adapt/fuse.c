@@ -27,8 +27,8 @@ static void refuse_half(const struct adapter_pair *pair, struct faults *faults)
                    pair->uses & WEIGHT_EMBED ? "head" : "embedding");
 }
 
-/* Two adapters that cannot both have the last word about a parameter: as at run time, also one with DoRA for what another
- * replaces, since its norms are the base's. Terms are sorted. */
+/* Two adapters that cannot both have the last word about a parameter: as at run time, also one with DoRA for what
+ * another replaces, since its norms are the base's. Terms are sorted. */
 static void refuse_rivals(const struct fuse *f, struct faults *faults)
 {
     for (size_t i = 1; i < f->n_term; i++) {

@@ -27,8 +27,8 @@ static int compare(const void *pa, const void *pb)
     return a->scale != b->scale ? (a->scale < b->scale ? -1 : 1) : 0;
 }
 
-/* Two adapters that would both scale the rows of one weight, or both take its place, or of which one scales rows, by their
- * norms, that the other replaces. */
+/* Two adapters that would both scale the rows of one weight, or both take its place, or of which one scales rows, by
+ * their norms, that the other replaces. */
 static int check_two(const struct adapter *a, const struct adapter *b, struct error *e)
 {
     for (size_t i = 0; i < a->n_delta; i++) {

@@ -1,9 +1,9 @@
 /* Writing adapters: new ones whose pairs are sums of the pairs of others, as mlx-lm or PEFT reads them.
  *
- * A sum of products is one product: s1 B1 A1 + s2 B2 A2 = [s1 B1, s2 B2] [A1; A2], of the sum of the ranks. When all pairs
- * have one scale, the config says it and tensors keep their values; else the scales are multiplied into B and the config
- * says 1. Tensors keep the type of their parts; where these differ or B is multiplied, they are float32. mlx-lm knows one
- * rank: smaller ones are filled up with zeros. PEFT gets rank_pattern and alpha_pattern.
+ * A sum of products is one product: s1 B1 A1 + s2 B2 A2 = [s1 B1, s2 B2] [A1; A2], of the sum of the ranks. When all
+ * pairs have one scale, the config says it and tensors keep their values; else the scales are multiplied into B and the
+ * config says 1. Tensors keep the type of their parts; where these differ or B is multiplied, they are float32. mlx-lm
+ * knows one rank: smaller ones are filled up with zeros. PEFT gets rank_pattern and alpha_pattern.
  */
 #ifndef MLXCEL_ADAPT_WRITE_H
 #define MLXCEL_ADAPT_WRITE_H
@@ -30,9 +30,9 @@ struct adapter_sum {
     size_t                     n_module;
 };
 
-/* Adds to *faults, by name, what of f a sum in this format cannot hold: replaced parameters, biases that pairs bring along,
- * DoRA of some modules only, stacks in PEFT's format. (DoRA of an embedding is the caller's to refuse: the formats differ in
- * it, and only the caller knows what is an embedding.) */
+/* Adds to *faults, by name, what of f a sum in this format cannot hold: replaced parameters, biases that pairs bring
+ * along, DoRA of some modules only, stacks in PEFT's format. (DoRA of an embedding is the caller's to refuse: the
+ * formats differ in it, and only the caller knows what is an embedding.) */
 void adapter_sum_check(const struct adapter_file *f, enum adapter_format format, struct faults *faults);
 
 /* The config and the tensors into a directory. All parts passed adapter_sum_check; a module with DoRA has one part. */

@@ -15,8 +15,8 @@ struct dir_out {
 };
 
 /* Makes the temporary directory. An existing `path` is refused without `force`, here and at the end; with it, only an
- * empty directory or one that holds config.json or adapter_config.json is replaced (a wrong word on the command line must not cost a home
- * directory), and none that is or holds `source`, what the output is made from (NULL: nothing). */
+ * empty directory or one that holds config.json or adapter_config.json is replaced (a wrong word on the command line
+ * must not cost a home directory), and none that is or holds `source`, what the output is made from (NULL: nothing). */
 int dir_out_begin(struct dir_out *o, const char *path, const char *source, bool force, struct error *e);
 /* ERR_INVALID when `source`, a further one, is or lies in what would be replaced. */
 int dir_out_spare(const struct dir_out *o, const char *source, struct error *e);

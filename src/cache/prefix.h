@@ -1,8 +1,8 @@
-/* The prefix cache: token lists of finished sequences with their pages, reused by later prompts that begin alike and run
- * with the same adapters.
+/* The prefix cache: token lists of finished sequences with their pages, reused by later prompts that begin alike and
+ * run with the same adapters.
  *
- * A hit is exact to the token: whole pages are shared, the page in which the texts part is copied. Since cached keys and
- * values are the same bits however they were computed (the order law), a hit changes nothing but the time.
+ * A hit is exact to the token: whole pages are shared, the page in which the texts part is copied. Since cached keys
+ * and values are the same bits however they were computed (the order law), a hit changes nothing but the time.
  * Entries leave in order of last use, when the pool runs out of pages or PREFIX_ENTRIES_MAX is passed.
  */
 #ifndef MLXCEL_CACHE_PREFIX_H

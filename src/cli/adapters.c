@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* PATH or PATH:SCALE: the scale is what follows the last colon, if that is a finite number. *scale stays else. Cuts text. */
+/* PATH or PATH:SCALE: the scale is what follows the last colon, if that is a finite number. *scale stays else. Cuts
+ * text. */
 static bool cut_scale(char *text, float *scale)
 {
     char *colon = strrchr(text, ':'), *end;

@@ -5,8 +5,8 @@
 #include "cli/options.h"
 #include "mlxcel.h"
 
-/* Sets out->lora to what the options name, in the order of their ids: those of --lora, of --lora-scaled, of --adapter. The
- * list lives as long as the options. ERR_USAGE: a path or scale is missing; ERR_NOMEM. */
+/* Sets out->lora to what the options name, in the order of their ids: those of --lora, of --lora-scaled, of --adapter.
+ * The list lives as long as the options. ERR_USAGE: a path or scale is missing; ERR_NOMEM. */
 int adapters_options(const struct options *o, struct mlxcel_options *out, struct error *e);
 
 /* The path of PATH[:SCALE], as long as the options live; *scale stays where none is given. NULL: ERR_NOMEM. */

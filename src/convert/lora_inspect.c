@@ -1,8 +1,8 @@
 /* `lora inspect`: what an adapter's files hold, whether they fit a model, and how much they change of each layer.
  *
- * Norms are Frobenius norms. That of a pair comes from two small matrices, |s B A|^2 = s^2 sum of (B^T B) * (A A^T), so B A
- * itself is never made. With DoRA the change of row w is f (w + d) - w, f = m / |w + d|, whose square is m^2 - 2 f w.(w + d)
- * + w.w: from inner products of w and d alone.
+ * Norms are Frobenius norms. That of a pair comes from two small matrices, |s B A|^2 = s^2 sum of (B^T B) * (A A^T), so
+ * B A itself is never made. With DoRA the change of row w is f (w + d) - w, f = m / |w + d|, whose square is m^2 - 2 f
+ * w.(w + d) + w.w: from inner products of w and d alone.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -60,7 +60,8 @@ static int delta_squares(const struct adapter_pair *p, double *sum, struct error
     return err;
 }
 
-/* Rows one by one: the weight's w and, where the pair is taken by rows, the change d = s B[o] A before DoRA scales it. */
+/* Rows one by one: the weight's w and, where the pair is taken by rows, the change d = s B[o] A before DoRA scales
+ * it. */
 struct rows {
     int64_t n;
     bool    change;

@@ -1,10 +1,10 @@
-/* Adapters of one operation: which rows have which set, the products with A shared among the threads, and what is done to
- * each output tile. See lora.h and tensor/lora.h.
+/* Adapters of one operation: which rows have which set, the products with A shared among the threads, and what is done
+ * to each output tile. See lora.h and tensor/lora.h.
  *
- * Rows that have the same set and stand together are one run; the engine puts sequences with equal sets beside each other.
- * The shares of lora_shrink are counted in products of a row of x and a row of a, over all runs, weights and pairs, so that
- * one row with many ranks is divided as evenly as many rows. Within a run rows are taken SHRINK_BLOCK at a time, whose x
- * stays in the L2 cache for all rows of a.
+ * Rows that have the same set and stand together are one run; the engine puts sequences with equal sets beside each
+ * other. The shares of lora_shrink are counted in products of a row of x and a row of a, over all runs, weights and
+ * pairs, so that one row with many ranks is divided as evenly as many rows. Within a run rows are taken SHRINK_BLOCK at
+ * a time, whose x stays in the L2 cache for all rows of a.
  */
 #include "cpu/lora.h"
 
@@ -197,7 +197,8 @@ const struct weight *lora_rows_weight(const struct lora_op *l, const struct weig
     return found;
 }
 
-/* Narrows out->lo and hi to the outputs of a pair, out's first being output o of the weight; false: it has none there. */
+/* Narrows out->lo and hi to the outputs of a pair, out's first being output o of the weight; false: it has none
+ * there. */
 static bool pair_outputs(const struct lora_pair *p, int64_t o, struct lora_out *out)
 {
     out->lo = MAX(p->row - o, 0);
@@ -224,7 +225,8 @@ static bool has_dora(const struct lora_delta *d, enum weight_use use)
     return d->dora && d->n_pair && d->pair[0].uses & (unsigned)use;
 }
 
-/* The pairs of the adapters with (or without) DoRA, and their factors, for outputs from o on. z: of the set's first pair. */
+/* The pairs of the adapters with (or without) DoRA, and their factors, for outputs from o on. z: of the set's first
+ * pair. */
 static void expand_pairs(const struct lora_op *l, const struct lora_set *set, const struct weight *w, bool dora,
                          int64_t o, const float *z, int64_t n, struct lora_out *out)
 {

@@ -1,8 +1,9 @@
 /* Internal: adapters inside the operations of the CPU backend. tensor/lora.h has the arithmetic.
  *
- * A product of rows with adapters takes two steps, both within the operation's one run of the pool: before its barrier the
- * threads share the products with A (lora_shrink), whose results z are few; after it, each output tile gets its part of
- * B z and what else its rows' sets change (lora_tiles) while it is still in the cache of the thread that computed it.
+ * A product of rows with adapters takes two steps, both within the operation's one run of the pool: before its barrier
+ * the threads share the products with A (lora_shrink), whose results z are few; after it, each output tile gets its
+ * part of B z and what else its rows' sets change (lora_tiles) while it is still in the cache of the thread that
+ * computed it.
  */
 #ifndef MLXCEL_CPU_LORA_H
 #define MLXCEL_CPU_LORA_H
@@ -23,8 +24,8 @@ struct lora_fns {
     /* z[r][j] = s (a[j] . x[r]) for the pair's rows j0 <= j < j1 of a. */
     void (*shrink)(const struct lora_pair *p, int64_t j0, int64_t j1, const float *x, int64_t x_stride, int64_t n_row,
                    float s, float *z, int64_t z_stride);
-    /* y += z b. b: of a type, of the tile of output lo: row j of a tile is LORA_LANES elements, `b_row` elements behind row
-     * j - 1; a tile is `b_tile` elements behind the one before. */
+    /* y += z b. b: of a type, of the tile of output lo: row j of a tile is LORA_LANES elements, `b_row` elements behind
+     * row j - 1; a tile is `b_tile` elements behind the one before. */
     void (*expand)(enum dtype type, const void *b, int64_t b_row, int64_t b_tile, int64_t rank, const float *z,
                    int64_t z_stride, int64_t n_row, const struct lora_out *out);
     void (*dora)(const struct lora_dora *d, int64_t o, float s, int64_t n_row,

@@ -1,8 +1,8 @@
 /* The kernels of lora.h on vec.h's lanes; included once by the file of each instruction set, which names the table.
  *
- * shrink: a register block of rows of x and rows of a, one vector of 16 chains for each pair of them, so that what is read
- * of a is widened once for several rows. expand: one row has its four chains side by side; several rows take the chains
- * one after the other, so that an element of b serves all of them.
+ * shrink: a register block of rows of x and rows of a, one vector of 16 chains for each pair of them, so that what is
+ * read of a is widened once for several rows. expand: one row has its four chains side by side; several rows take the
+ * chains one after the other, so that an element of b serves all of them.
  */
 #ifndef MLXCEL_CPU_LORA_KERNELS_H
 #define MLXCEL_CPU_LORA_KERNELS_H

@@ -3,7 +3,7 @@
  * Mostly a name is that of a row of the table. Blocks declare the other names beside their rows, as data:
  *
  *   a part of a parameter stored as one     q_proj of qkv_proj: some of its rows
- *   a fused name over several parameters    qkv_proj where q, k and v are stored apart: the input is shared, outputs split
+ *   a fused name over several parameters    qkv_proj where q, k and v are stored apart: one input, outputs split
  *   one matrix of a stack                   mlp.experts.3.gate_proj: a '#' in the declared name stands for the number
  *   a head that is tied to the embedding    lm_head: the embedding's rows, used as the head only
  *   planes of heads                         kv_b_proj where its rows are kept head by head, some of them transposed

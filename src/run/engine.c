@@ -206,7 +206,8 @@ static struct prefix_key prefix_key_of(const struct seq *s)
     return s->adapters ? (struct prefix_key){{s->adapters->key[0], s->adapters->key[1]}} : (struct prefix_key){{0}};
 }
 
-/* Takes the sequence in slot i out, delivers its last event unless `delivered`, and keeps its cache for later prompts. */
+/* Takes the sequence in slot i out, delivers its last event unless `delivered`, and keeps its cache for later
+ * prompts. */
 static void retire(struct engine *g, int i, int finish, const struct error *error, bool delivered)
 {
     struct seq *s = g->active[i];
@@ -323,7 +324,8 @@ static bool same_adapters(const struct seq *a, const struct seq *b)
            (a->adapters && b->adapters && !memcmp(a->adapters->key, b->adapters->key, sizeof a->adapters->key));
 }
 
-/* A row of each decoding sequence. Those with equal adapters stand together, with one set: its products are one then. */
+/* A row of each decoding sequence. Those with equal adapters stand together, with one set: its products are one
+ * then. */
 static void add_decoding(struct engine *g, struct step *st)
 {
     for (int i = 0; i < g->n_active; i++) {
@@ -349,8 +351,8 @@ static int prefill_budget(const struct engine *g, int n_decoding)
     return MIN(room, MAX(PREFILL_ROWS_MIN, rows > 1e6 ? 1000000 : (int)rows));
 }
 
-/* Fills the step: decoding sequences first, then prompts in order of arrival (ids ascend). A sequence for which no page is
- * left fails alone. */
+/* Fills the step: decoding sequences first, then prompts in order of arrival (ids ascend). A sequence for which no page
+ * is left fails alone. */
 static void compose(struct engine *g, struct step *st)
 {
     struct error e;

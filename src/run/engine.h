@@ -1,12 +1,12 @@
 /* The engine: one model computing for many sequences at once, by continuous batching.
  *
- * engine_submit queues a sequence (any thread). engine_step (the owner's thread) admits waiting sequences into free slots,
- * computes one forward pass over the rows of all of them - one row per decoding sequence, the rest of the step's rows for
- * prompts in order of arrival - draws tokens and calls the sequences' event functions. The command line calls it in a loop,
- * the server from its engine thread; a single request is a batch of one.
+ * engine_submit queues a sequence (any thread). engine_step (the owner's thread) admits waiting sequences into free
+ * slots, computes one forward pass over the rows of all of them - one row per decoding sequence, the rest of the step's
+ * rows for prompts in order of arrival - draws tokens and calls the sequences' event functions. The command line calls
+ * it in a loop, the server from its engine thread; a single request is a batch of one.
  *
- * Requests and events are the public header's structs; text is detokenized and stop strings are found here, so that every
- * front end behaves alike.
+ * Requests and events are the public header's structs; text is detokenized and stop strings are found here, so that
+ * every front end behaves alike.
  */
 #ifndef MLXCEL_RUN_ENGINE_H
 #define MLXCEL_RUN_ENGINE_H
@@ -34,8 +34,8 @@ int  engine_new(struct engine **out, const struct model *m, const struct tokeniz
                 struct error *e);
 void engine_free(struct engine *g);
 
-/* adapters: what the sequence runs with, whatever params->lora says; NULL: the base alone. The engine takes references of its
- * own. */
+/* adapters: what the sequence runs with, whatever params->lora says; NULL: the base alone. The engine takes references
+ * of its own. */
 int  engine_submit(struct engine *g, const int32_t *prompt, size_t n_prompt, const struct mlxcel_params *params,
                    struct adapter_set *adapters, mlxcel_on_event *on_event, void *ctx, int64_t *id, struct error *e);
 void engine_cancel(struct engine *g, int64_t id);

@@ -205,8 +205,8 @@ static bool is_loopback(const char *host)
     return !host || !strncmp(host, "127.", 4) || !strcmp(host, "::1") || !strcmp(host, "localhost");
 }
 
-/* Who names a path makes this machine read it: that needs the key, or else a program of this machine; not a page of some web
- * site in a browser of this machine, whose requests tell their origin. */
+/* Who names a path makes this machine read it: that needs the key, or else a program of this machine; not a page of
+ * some web site in a browser of this machine, whose requests tell their origin. */
 static bool may_load(struct http *h)
 {
     const struct server_options *o = &h->server->o;

@@ -13,8 +13,8 @@
  *     y = y + s extra                                 bias terms that pairs bring along
  *
  * and a lookup of row t of an embedding the first three of these, with row t of W for W x and row t of B for B A x's
- * s B[t] A. All in float32, whatever type a and b are stored in; s is the set's scale times the pair's, rounded. Sums have
- * one order for every number of rows, threads and tiles, and every level of a machine:
+ * s B[t] A. All in float32, whatever type a and b are stored in; s is the set's scale times the pair's, rounded. Sums
+ * have one order for every number of rows, threads and tiles, and every level of a machine:
  *
  *     z[j] = s * tree of 16 chains, chain l over inputs l, l + 16, ... (vf_sum's tree); lookup: s b[t][j]
  *     t[o] = (p0 + p1) + (p2 + p3), chain p_i over j = i, i + 4, ...;  y[o] = y[o] + t[o]
@@ -47,9 +47,10 @@ struct lora_pair {
     const float *extra; /* [n_out] added to the outputs with the scale, or NULL (PEFT's lora_bias) */
 };
 
-/* f[o] = m[o] / sqrt(ww[o] + 2 s wd[o] + s^2 dd[o]), by fma(s, fma(s, dd, wd + wd), ww): the root is the norm of row o of
- * W + s B A, of which ww, wd and dd are the inner products w.w, w.(BA) and (BA).(BA); s is the set's scale times `scale`.
- * Rows that the adapter leaves alone have m = ww = 1, wd = dd = 0. Acts where the delta's pairs do (pair.uses). */
+/* f[o] = m[o] / sqrt(ww[o] + 2 s wd[o] + s^2 dd[o]), by fma(s, fma(s, dd, wd + wd), ww): the root is the norm of row o
+ * of W + s B A, of which ww, wd and dd are the inner products w.w, w.(BA) and (BA).(BA); s is the set's scale times
+ * `scale`. Rows that the adapter leaves alone have m = ww = 1, wd = dd = 0. Acts where the delta's pairs do
+ * (pair.uses). */
 struct lora_dora {
     const float *m, *ww, *wd, *dd; /* [weight's n_out] */
     float        scale;            /* of its pairs */
@@ -60,8 +61,8 @@ struct lora_delta {
     int                     n_pair;
     const struct lora_pair *pair;
     const struct lora_dora *dora; /* NULL: LoRA */
-    /* Instead of the weight, at any scale; or NULL. Dense, as the weight is, of its shape and prepared; its bias does not
-     * count. */
+    /* Instead of the weight, at any scale; or NULL. Dense, as the weight is, of its shape and prepared; its bias does
+     * not count. */
     const struct weight *replace;
     const float         *bias; /* [n_out] instead of the weight's bias, at any scale; or NULL */
 };
@@ -77,7 +78,8 @@ struct lora_use {
     float              scale; /* not 0 */
 };
 
-/* Immutable while a step uses it. In the order that makes results independent of the order of loading (adapt/adapt.h). */
+/* Immutable while a step uses it. In the order that makes results independent of the order of loading
+ * (adapt/adapt.h). */
 struct lora_set {
     int             n;
     int             rank; /* sum of the ranks: what a row needs of scratch for each weight */
