@@ -300,19 +300,33 @@ static int list_entries(const struct adapter_sum *s, const struct numbers *n, st
     return ok ? 0 : error_nomem(e, "the adapter's tensors");
 }
 
+static int tell_progress(const struct adapter_sum *s, size_t done, size_t total, struct error *e)
+{
+    if (!s->progress || s->progress(s->ctx, done, total))
+        return 0;
+    return error_set(e, ERR_CANCELLED, NULL, "interrupted");
+}
+
 static int write_tensors(const struct adapter_sum *s, const struct numbers *n, struct entry *list, size_t count,
                          const char *path, struct error *e)
 {
     static const char *const   pt[] = {"format", "pt", NULL};
     struct safetensors_writer *w = NULL;
     struct tensor_view        *views = malloc((count + 1) * sizeof *views);
-    for (size_t i = 0; i < count && views; i++)
+    size_t                     done = 0, total = 0;
+    for (size_t i = 0; i < count && views; i++) {
         views[i] = list[i].view;
+        total += views[i].size;
+    }
     int err =
         views ? safetensors_writer_begin(&w, path, views, count, s->format == ADAPTER_FORMAT_PEFT ? pt : NULL, false, e)
               : error_nomem(e, "the adapter's tensors");
-    for (size_t i = 0; i < count && !err; i++)
+    for (size_t i = 0; i < count && !err; i++) {
         err = append(&list[i], n, w, e);
+        done += list[i].view.size;
+        if (!err)
+            err = tell_progress(s, done, total, e);
+    }
     free(views);
     if (!err)
         return safetensors_writer_finish(w, e);

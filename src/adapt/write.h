@@ -28,6 +28,9 @@ struct adapter_sum {
     const char                *base;   /* name of the base model, or NULL */
     struct adapter_sum_module *module; /* sorted by name; one at least */
     size_t                     n_module;
+    bool (*progress)(void *ctx, size_t done,
+                     size_t total); /* bytes of tensors; false: stop with ERR_CANCELLED. Or NULL */
+    void *ctx;
 };
 
 /* Adds to *faults, by name, what of f a sum in this format cannot hold: replaced parameters, biases that pairs bring

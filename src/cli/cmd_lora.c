@@ -7,6 +7,7 @@
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/rewrite.h"
 #include "cli/table.h"
 #include "convert/lora.h"
 
@@ -101,13 +102,14 @@ static int merge(const struct options *o, const struct lora_output *out, const c
 static int write_new(const struct options *o, const char *model, bool merging, struct error *e)
 {
     struct log         log = err_log(o->verbose);
-    struct lora_output out = {.path = o->out, .model = model, .force = o->force, .log = &log};
-    const char        *to = strcmp(o->to, "auto") ? o->to : NULL;
+    struct lora_output out = {
+        .path = o->out, .model = model, .force = o->force, .log = &log, .progress = rewrite_show_progress};
+    const char *to = strcmp(o->to, "auto") ? o->to : NULL;
     if (!o->out)
         return error_set(e, ERR_USAGE, "o", "lora %s needs -o OUT", o->args.v[0]);
     if (!merging && !to)
         return error_set(e, ERR_USAGE, "to", "lora convert needs --to peft or --to mlx");
-    interrupt_hold(true); /* it takes a moment, and no half of it stays behind */
+    interrupt_hold(true); /* no half of it stays behind */
     int err = merging ? merge(o, &out, to, e) : lora_convert(o->args.v[1], to, &out, e);
     interrupt_hold(false);
     if (!err)

@@ -176,7 +176,7 @@ static const char *base_of(const struct sources *s, const struct log *log)
 static int add_up(const struct sources *s, const struct convert_adapter *v, enum adapter_format format,
                   const struct lora_output *o, struct error *e)
 {
-    struct adapter_sum   sum = {.format = format, .base = base_of(s, o->log)};
+    struct adapter_sum   sum = {.format = format, .base = base_of(s, o->log), .progress = o->progress, .ctx = o->ctx};
     struct adapter_part *parts = NULL;
     struct member       *members = NULL;
     struct faults        faults = {0};

@@ -15,6 +15,8 @@ struct lora_output {
                               * by their names */
     bool        force;
     const struct log *log;
+    bool (*progress)(void *ctx, size_t done, size_t total); /* bytes; false: stop with ERR_CANCELLED. Or NULL */
+    void *ctx;
 };
 
 /* "mlx" or "peft". Scales, of which mlx-lm knows one, are multiplied into B where they differ. Refused by name: what

@@ -5,12 +5,15 @@ import json
 import math
 import os
 import shutil
+import signal
 import struct
+import subprocess
+import time
 
 import pytest
 
 from clilib import fault, usage
-from testlib import DATA, mlxcel, mlxcel_ok, read_safetensors
+from testlib import DATA, PROGRAM, mlxcel, mlxcel_ok, read_safetensors
 
 LORA = DATA / "lora"
 TOKENS = "3,1,4,1,5,9,2,6,5,3,5,8,97,93"
@@ -295,3 +298,31 @@ def test_usage(tmp_path):
     assert usage("lora", "merge", "-o", tmp_path / "x") == "lora merge needs adapters, PATH[:SCALE]..."
     assert usage("lora", "merge", plain) == "lora merge needs -o OUT"
     assert usage("lora", "convert", plain, "-o", tmp_path / "x") == "lora convert needs --to peft or --to mlx"
+
+
+@pytest.mark.parametrize("verb", ["merge", "convert"])
+def test_a_stopped_run_leaves_nothing(verb, tmp_path):
+    rank, modules = 512, 60
+    tensors = {}
+    for i in range(modules):
+        tensors |= {f"model.layers.{i}.q.lora_a": [4096, rank], f"model.layers.{i}.q.lora_b": [rank, 1]}
+    header, at = {}, 0
+    for name, shape in tensors.items():
+        size = 4 * math.prod(shape)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + size]}
+        at += size
+    source, text = tmp_path / "source", json.dumps(header).encode()
+    source.mkdir()
+    with (source / "adapters.safetensors").open("wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        f.truncate(8 + len(text) + at)  # zeros that take no room
+    (source / "adapter_config.json").write_text(json.dumps({"lora_parameters": {"rank": rank, "scale": 1}}))
+    args = {"merge": [source, f"{source}:0.5"], "convert": [source, "--to", "peft"]}[verb]
+    p = subprocess.Popen([PROGRAM, "lora", verb, *args, "-o", tmp_path / "out"], stderr=subprocess.PIPE)
+    end = time.monotonic() + 20
+    while p.poll() is None and time.monotonic() < end and not any(".tmp-" in n for n in os.listdir(tmp_path)):
+        time.sleep(0.001)
+    p.send_signal(signal.SIGINT)
+    p.wait(30)
+    assert p.returncode == 130, p.stderr.read()
+    assert [n for n in os.listdir(tmp_path) if n not in ("source", "home")] == []
