@@ -297,8 +297,10 @@ int registry_load_all(struct registry *r, const struct mlxcel_lora_source *sourc
         const char *path = source[i].path ? source[i].path : "";
         if (!registry_load(r, &source[i], log, NULL, &fault))
             continue;
-        bool named = n == 1 || strstr(fault.msg, path); /* else nobody knows which adapter's file it is */
-        faults_add(&faults, fault.code, path, "%s%s%s", named ? "" : path, named ? "" : ": ", fault.msg);
+        if (n == 1)
+            faults_add(&faults, fault.code, path, "%s", fault.msg);
+        else /* files of adapters have the same names */
+            faults_add(&faults, fault.code, path, "%s: %s", path, fault.msg);
     }
     int err = faults_report(&faults, e);
     faults_deinit(&faults);
