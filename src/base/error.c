@@ -25,8 +25,7 @@ static const struct {
 #undef ERROR
 };
 
-/* Copies src to dst, escaping control characters and invalid UTF-8; cuts at a character's border. */
-static void escape_copy(char *dst, size_t cap, const char *src)
+void error_escape(char *dst, size_t cap, const char *src)
 {
     size_t n = strlen(src), o = 0;
     for (size_t i = 0; i < n;) {
@@ -57,8 +56,8 @@ int error_vset(struct error *e, int code, const char *param, const char *fmt, va
         return code;
     vsnprintf(raw, sizeof raw, fmt, ap);
     e->code = code;
-    escape_copy(e->msg, sizeof e->msg, raw);
-    escape_copy(e->param, sizeof e->param, param ? param : "");
+    error_escape(e->msg, sizeof e->msg, raw);
+    error_escape(e->param, sizeof e->param, param ? param : "");
     return code;
 }
 
@@ -81,7 +80,7 @@ int error_prefix(struct error *e, const char *fmt, ...)
     vsnprintf(pre, sizeof pre, fmt, ap);
     va_end(ap);
     snprintf(whole, sizeof whole, "%s: %s", pre, e->msg);
-    escape_copy(e->msg, sizeof e->msg, whole);
+    error_escape(e->msg, sizeof e->msg, whole);
     return e->code;
 }
 
@@ -94,8 +93,11 @@ int error_errno(struct error *e, int en, const char *action, const char *path)
 {
     char        text[128];
     const char *why = strerror_r(en, text, sizeof text);
-    return error_set(e, en == ENOMEM ? ERR_NOMEM : en == ENOENT ? ERR_NOT_FOUND : ERR_IO, NULL, "cannot %s %s: %s",
-                     action, path, why);
+    return error_set(e,
+                     en == ENOMEM   ? ERR_NOMEM
+                     : en == ENOENT ? ERR_NOT_FOUND
+                                    : ERR_IO,
+                     NULL, "cannot %s %s: %s", action, path, why);
 }
 
 int error_http_status(int code)

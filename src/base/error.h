@@ -28,6 +28,9 @@ struct error {
     char msg[ERROR_MSG_MAX];     /* one finished sentence, UTF-8, control characters escaped */
 };
 
+/* Copies src, control characters and bytes that are no UTF-8 escaped, as far as dst's cap bytes reach. */
+void error_escape(char *dst, size_t cap, const char *src);
+
 /* Sets *e (if not NULL) and returns code, so that `return error_set(...)` reads well. param may be NULL.
  * Control characters in the formatted text become \xNN; text beyond the limit is cut at a character's border. */
 int error_set(struct error *e, int code, const char *param, const char *fmt, ...) __attribute__((format(printf, 4, 5)));

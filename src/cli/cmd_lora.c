@@ -1,4 +1,5 @@
 /* `lora`: what can be done with the files of adapters themselves. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -35,6 +36,15 @@ static void print_range(const char *title, const json_t *facts, const char *key)
         out_printf("%-12s%g to %g\n", title, a, b);
 }
 
+/* A text of the files, behind a title. */
+static void print_text(const char *title, int width, const char *text)
+{
+    char *shown = text_shown(text);
+    if (shown)
+        out_printf("%s%-*s", title, width, shown);
+    free(shown);
+}
+
 static int print_facts(const json_t *facts, bool norms, struct error *e)
 {
     static const struct column columns[] = {
@@ -47,8 +57,9 @@ static int print_facts(const json_t *facts, bool norms, struct error *e)
     const char   *target;
     const json_t *n;
     size_t        i;
-    out_printf("format      %s\nkind        %s\nbase model  %s\n", text_of(facts, "format"), text_of(facts, "kind"),
-               text_of(facts, "base_model"));
+    out_printf("format      %s\nkind        %s\n", text_of(facts, "format"), text_of(facts, "kind"));
+    print_text("base model  ", 0, text_of(facts, "base_model"));
+    out_puts("\n");
     if (pairs) {
         print_range("rank", facts, "rank");
         print_range("scale", facts, "scale");
@@ -59,8 +70,15 @@ static int print_facts(const json_t *facts, bool norms, struct error *e)
     if (pairs)
         out_puts("targets\n");
     json_object_foreach((json_t *)json_object_get(facts, "targets"), target, n)
-        out_printf("  %-30s %lld\n", target, (long long)json_integer_value(n));
-    json_array_foreach(json_object_get(facts, "replaced"), i, n) out_printf("replaces    %s\n", json_string_value(n));
+    {
+        print_text("  ", 30, target);
+        out_printf(" %lld\n", (long long)json_integer_value(n));
+    }
+    json_array_foreach(json_object_get(facts, "replaced"), i, n)
+    {
+        print_text("replaces    ", 0, json_string_value(n));
+        out_puts("\n");
+    }
     json_array_foreach(json_object_get(facts, "warnings"), i, n) err_warning("%s", json_string_value(n));
     if (!pairs)
         return 0;

@@ -32,6 +32,15 @@ json_t *table_parse(const char *json, struct error *e)
     return v;
 }
 
+char *text_shown(const char *z)
+{
+    size_t size = 4 * strlen(z) + 2; /* each byte may become \xHH */
+    char  *out = malloc(size);
+    if (out)
+        error_escape(out, size, z);
+    return out;
+}
+
 /* The text of a cell, to be freed; NULL: out of memory. */
 static char *cell_text(const json_t *row, const struct column *c)
 {
@@ -44,7 +53,7 @@ static char *cell_text(const json_t *row, const struct column *c)
         return strdup(size);
     }
     if (json_is_string(v))
-        return strdup(json_string_value(v));
+        return text_shown(json_string_value(v));
     return v && !json_is_null(v) ? json_dumps(v, JSON_ENCODE_ANY) : strdup("");
 }
 

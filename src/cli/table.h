@@ -10,6 +10,9 @@
 
 #define SIZE_TEXT 32
 
+/* A text of some file as a terminal may show it, control characters escaped; to be freed, NULL: out of memory. */
+char *text_shown(const char *z);
+
 /* "98.4 MB", powers of 1000; "-" below 0. Writes to out and returns it. */
 const char *size_text(int64_t bytes, char out[SIZE_TEXT]);
 

@@ -300,6 +300,19 @@ def test_usage(tmp_path):
     assert usage("lora", "convert", plain, "-o", tmp_path / "x") == "lora convert needs --to peft or --to mlx"
 
 
+def test_names_are_shown_escaped(tmp_path):
+    """What a file says cannot talk to the terminal."""
+    name = "base_model.model.model.layers.0.self_attn.\x1b[31mq\n"
+    header = {f"{name}.lora_{h}.weight": {"dtype": "F32", "shape": shape, "data_offsets": [at, at + 16]}
+              for h, shape, at in (("A", [1, 4], 0), ("B", [4, 1], 16))}
+    text = json.dumps(header).encode()
+    (tmp_path / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(32))
+    (tmp_path / "adapter_config.json").write_text(json.dumps(
+        {"peft_type": "LORA", "r": 1, "lora_alpha": 1, "base_model_name_or_path": "a\x1b[2J\nb"}))
+    out = mlxcel_ok("lora", "inspect", tmp_path)
+    assert "\x1b" not in out and "base model  a\\x1b[2J\\x0ab\n" in out and out.count("\\x1b[31mq\\x0a") == 2, out
+
+
 @pytest.mark.parametrize("verb", ["merge", "convert"])
 def test_a_stopped_run_leaves_nothing(verb, tmp_path):
     rank, modules = 512, 60
