@@ -1,5 +1,6 @@
 /* `serve`: the HTTP server. */
 #include "cli/api.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "server/server.h"
 
@@ -22,8 +23,9 @@ int cmd_serve(const struct options *o, struct error *e)
                                     .fail_fast = o->fail_fast,
                                     .lora_runtime = o->lora_runtime,
                                     .plain_chats = o->plain_chats,
-                                    .log = &log};
-    int err = refuse(o, e);
+                                    .log = &log,
+                                    .mend_files = interrupt_mend};
+    int                   err = refuse(o, e);
     if (!err)
         err = api_chat_options(o, &server.open, e);
     if (err)

@@ -6,11 +6,13 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/num.h"
 
 static volatile sig_atomic_t holding, came, ending; /* ending: by which signal */
+static volatile sig_atomic_t mending, mended;       /* pages of files that became shorter */
 static int                   wake = -1;
 
 /* Ends the program as the signal would have without us, at once. */
@@ -38,6 +40,15 @@ static void on_signal(int sig)
     errno = en;
 }
 
+/* Puts a page of zeros where the file has none any more. */
+static bool mend_page(void *addr)
+{
+    uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE);
+    void     *page = (char *)addr - (uintptr_t)addr % size;
+    mended = 1;
+    return mmap(page, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page;
+}
+
 /* A mapped file is shorter than it was, or its disk fails: nothing that was begun can be finished. */
 static void on_bus_error(int sig, siginfo_t *info, void *context)
 {
@@ -47,8 +58,12 @@ static void on_bus_error(int sig, siginfo_t *info, void *context)
         die(sig); /* a fault of ours, not of the file */
         return;
     }
-    (void)!write(STDERR_FILENO, line, sizeof line - 1);
-    _exit(1);
+    int en = errno;
+    if (!mending || !mend_page(info->si_addr)) {
+        (void)!write(STDERR_FILENO, line, sizeof line - 1);
+        _exit(1);
+    }
+    errno = en;
 }
 
 static void forget(void)
@@ -84,6 +99,14 @@ bool interrupt_hold(bool hold)
     bool was = holding;
     forget();
     holding = hold;
+    return was;
+}
+
+bool interrupt_mend(bool mend)
+{
+    bool was = mended;
+    mending = mend;
+    mended = 0;
     return was;
 }
 

@@ -2,7 +2,8 @@
  * answer can be stopped and a file be finished or removed. SIGTERM and SIGHUP do the same, but are never forgotten: they
  * end the program, not only an answer. A second signal while the first is not yet taken ends the program at once.
  *
- * A file that is cut while it is mapped (SIGBUS) ends the program with one error line and status 1.
+ * A file that is cut while it is mapped (SIGBUS) ends the program with one error line and status 1, unless interrupt_mend
+ * is on: then it reads as zeros from there on, and whoever turned it on must give up what was read.
  */
 #ifndef MLXCEL_CLI_INTERRUPT_H
 #define MLXCEL_CLI_INTERRUPT_H
@@ -13,6 +14,7 @@
 
 void interrupt_init(void);
 bool interrupt_hold(bool hold); /* also forgets a Ctrl-C that came before; returns what was set */
+bool interrupt_mend(bool mend); /* whether any page was mended since the last call */
 bool interrupt_pending(void);
 bool interrupt_ending(void); /* whether SIGTERM or SIGHUP came */
 int  interrupt_status(void); /* the exit status of an interrupted program */

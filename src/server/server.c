@@ -63,9 +63,26 @@ static void *run_engine(void *arg)
     return NULL;
 }
 
+/* mlxcel_open, whatever becomes of the files meanwhile. */
+static int open_files(struct server *s)
+{
+    bool (*mend)(bool) = s->o.mend_files;
+    if (mend)
+        mend(true);
+    int err = mlxcel_open(&s->model, s->o.model, &s->o.open, &s->load_error);
+    if (!mend || !mend(false))
+        return err;
+    mlxcel_close(s->model);
+    s->model = NULL;
+    s->load_error = (struct mlxcel_error){.code = MLXCEL_EIO};
+    snprintf(s->load_error.message, sizeof s->load_error.message,
+             "a file of %s became shorter while it was loaded, or its disk cannot be read", s->o.model);
+    return s->load_error.code;
+}
+
 static int open_model(struct server *s)
 {
-    int err = mlxcel_open(&s->model, s->o.model, &s->o.open, &s->load_error);
+    int err = open_files(s);
     if (err)
         return err;
     mlxcel_get_info(s->model, &s->info);

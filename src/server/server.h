@@ -20,9 +20,13 @@ struct server_options {
     int                   timeout; /* seconds that a connection may be silent, or not take what is sent to it */
     bool                  fail_fast;
     bool                  lora_runtime; /* requests may load and unload adapters, whoever sends them */
-    bool                  plain_chats; /* control tokens written in messages are plain text, whatever a request says */
+    bool                  plain_chats;  /* control tokens written in messages are plain text, whatever a request says */
     struct mlxcel_options open;
     const struct log     *log; /* copied */
+    /* Called with true before the model is loaded and with false afterwards, on the loading thread: whether a file that was
+     * mapped meanwhile could not be read to its end, which then is what the load fails with. Without it (NULL) the process
+     * gets SIGBUS. */
+    bool (*mend_files)(bool mend);
 };
 
 /* Serves until SIGTERM or SIGINT, then drains. Returns 0 within 5 s after that, or an error when it could not listen, or,

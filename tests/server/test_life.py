@@ -1,8 +1,11 @@
 """The server's life: loading, failing, clients that leave or do not read, full queues, fairness, ending."""
 import json
+import math
+import os
 import re
 import shutil
 import socket
+import struct
 import threading
 import time
 
@@ -266,6 +269,55 @@ def test_failed_load(tmp_path, how, names):
     assert r.returncode == 1
     lines = [line for line in r.stderr.decode().splitlines() if "error" in line]
     assert len(lines) == 1 and lines[0].startswith("mlxcel: error: ") and names in lines[0]
+
+
+def large_model(tmp_path):
+    """A model with a large vocabulary, whose embedding and head are holes in the file: it takes a moment to load."""
+    d = tmp_path / "large"
+    shutil.copytree(TINY, d)
+    content, rows = (d / "model.safetensors").read_bytes(), 400_000
+    header, at = json.loads(content[8:8 + struct.unpack("<Q", content[:8])[0]]), 0
+    header.pop("__metadata__", None)
+    for name, t in header.items():
+        if name in ("model.embed_tokens.weight", "lm_head.weight"):
+            t["shape"][0] = rows
+        size = 2 * math.prod(t["shape"])
+        t["data_offsets"] = [at, at + size]
+        at += size
+    text = json.dumps(header).encode()
+    with open(d / "model.safetensors", "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        f.truncate(8 + len(text) + at)
+    (d / "config.json").write_text(json.dumps({**json.loads((d / "config.json").read_text()), "vocab_size": rows}))
+    return d
+
+
+@pytest.mark.parametrize("fail_fast", [False, True])
+def test_a_file_that_is_cut_while_it_is_loaded(tmp_path, fail_fast):
+    d = large_model(tmp_path)
+    weights = d / "model.safetensors"
+    size = weights.stat().st_size
+    for _ in range(5):  # it may be loaded before we come to cut
+        os.truncate(weights, size)
+        s = Server(*["--fail-fast"] * fail_fast, model=d, wait=False)
+        with open(f"/proc/{s.process.pid}/maps") as maps:
+            while str(weights) not in maps.read():  # its size and header are looked at before the rest is read
+                maps.seek(0)
+        os.truncate(weights, 1 << 16)
+        assert wait_for(lambda: any("is ready" in line or "error" in line for line in s.log))
+        if not any("is ready" in line for line in s.log):
+            break
+        s.stop()
+    if fail_fast:
+        assert s.process.wait(20) == 1
+    else:
+        assert wait_for(lambda: s.request("GET", "/health")[2] != LOADING)
+        e = error_of(s.request("GET", "/health"), 503)
+        assert str(d) in e["message"] and "became shorter" in e["message"]
+        assert error_of(s.post("/v1/completions", PROMPT), 503) == e
+        assert s.stop() == 0
+    s.reader.join(5)
+    assert len([line for line in s.log if line.startswith("mlxcel: error: ") and "became shorter" in line]) == 1
 
 
 def test_port_in_use(server):
