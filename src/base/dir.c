@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,8 +31,60 @@ static void remove_tree(const char *path)
     nftw(path, remove_one, OPEN_DIRS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
+/* Whether `name` is what dir_out_begin names the temporary of an output `base`. */
+static bool is_temporary(const char *name, const char *base)
+{
+    static const char digits[] = "0123456789", middle[] = ".tmp-";
+    size_t            n = strlen(base), k;
+    if (*name++ != '.' || strncmp(name, base, n) != 0 || strncmp(name + n, middle, sizeof middle - 1) != 0)
+        return false;
+    name += n + sizeof middle - 1;
+    k = strspn(name, digits);
+    return k && name[k] == '-' && name[k + 1] && !name[k + 1 + strspn(name + k + 1, digits)];
+}
+
+/* Removes what killed runs left of this output: their locks ended with them. */
+static void sweep(const struct dir_out *o)
+{
+    const char *base = file_base(o->path);
+    int         n = (int)(base - o->path);
+    char        path[PATH_MAX];
+    DIR        *d = snprintf(path, sizeof path, "%.*s.", n, o->path) < PATH_MAX ? opendir(path) : NULL;
+    for (struct dirent *f; d && (f = readdir(d));) {
+        if (!is_temporary(f->d_name, base) || snprintf(path, sizeof path, "%.*s%s", n, o->path, f->d_name) >= PATH_MAX)
+            continue;
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            remove_tree(path);
+        if (fd >= 0)
+            close(fd);
+    }
+    if (d)
+        closedir(d);
+}
+
+/* Makes and locks o->tmp; -1 with errno, EEXIST also when another run's sweep took it before it was locked. Without locks on
+ * this filesystem nobody sweeps either. */
+static int make_locked(struct dir_out *o)
+{
+    if (mkdir(o->tmp, 0777) != 0)
+        return -1;
+    o->lock = open(o->tmp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (o->lock >= 0)
+        flock(o->lock, LOCK_EX);
+    if (access(o->tmp, F_OK) == 0)
+        return 0;
+    if (o->lock >= 0)
+        close(o->lock);
+    o->lock = -1;
+    errno = EEXIST;
+    return -1;
+}
+
 static void reset(struct dir_out *o)
 {
+    if (o->lock >= 0)
+        close(o->lock);
     free(o->path);
     free(o->tmp);
     *o = (struct dir_out){0};
@@ -87,7 +140,7 @@ int dir_out_begin(struct dir_out *o, const char *path, const char *source, bool 
 {
     size_t n = strlen(path);
     int    status, made = -1;
-    *o = (struct dir_out){.force = force};
+    *o = (struct dir_out){.lock = -1, .force = force};
     while (n > 1 && path[n - 1] == '/')
         n--;
     if (!n)
@@ -98,6 +151,7 @@ int dir_out_begin(struct dir_out *o, const char *path, const char *source, bool 
         goto out;
     if (source && (status = dir_out_spare(o, source, e)))
         goto out;
+    sweep(o);
     const char *base = file_base(o->path);
     for (int i = 0; i < TRIES && made; i++) {
         free(o->tmp);
@@ -106,7 +160,7 @@ int dir_out_begin(struct dir_out *o, const char *path, const char *source, bool 
             status = error_nomem(e, "the output's name");
             goto out;
         }
-        made = mkdir(o->tmp, 0777);
+        made = make_locked(o);
         if (made && errno != EEXIST)
             break;
     }

@@ -1,5 +1,6 @@
 /* An output directory that appears whole or not at all: filled under a hidden temporary name beside its place, then
- * renamed. A killed run leaves at most that temporary, which nothing takes for a finished directory.
+ * renamed. A killed run leaves at most that temporary, which nothing takes for a finished directory and which the next run
+ * for the same output removes: a running one holds a lock (flock) on its own.
  */
 #ifndef MLXCEL_BASE_DIR_H
 #define MLXCEL_BASE_DIR_H
@@ -11,6 +12,7 @@
 
 struct dir_out {
     char *path, *tmp; /* NULL when idle */
+    int   lock;       /* descriptor of tmp */
     bool  force;
 };
 

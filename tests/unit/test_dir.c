@@ -1,10 +1,13 @@
 /* Output directories: they appear at the end or not at all, and replace only what may be replaced. */
 #include <dirent.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -151,6 +154,44 @@ static void bad_names(void **state)
     assert_true(exists("slashes"));
 }
 
+/* What a killed run left goes with the next one for the same output, what a running one holds stays. */
+static void killed_runs_are_swept(void **state)
+{
+    struct dir_out o;
+    char           byte, left[64];
+    int            ready[2];
+    (void)state;
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (!child) {
+        if (begin(&o, "killed", false, NULL) || dir_out_write(&o, "config.json", "{}", 2, NULL))
+            _exit(1);
+        (void)!write(ready[1], "", 1);
+        pause();
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    snprintf(left, sizeof left, ".killed.tmp-%ld-0/config.json", (long)child);
+    assert_int_equal(begin(&o, "killed", false, NULL), 0);
+    assert_true(exists(left));
+    dir_out_abort(&o);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    const char *const others[] = {".other.tmp-1-0", ".killed.tmp-1-0.old", ".killed.tmp-1-", "killed.tmp-1-0",
+                                  ".killed.tmp-1"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_int_equal(mkdir(tmp_path(top, others[i]), 0755), 0);
+    assert_int_equal(symlink(".other.tmp-1-0", tmp_path(top, ".killed.tmp-2-0")), 0);
+    assert_true(exists(left));
+    assert_int_equal(begin(&o, "killed", false, NULL), 0);
+    assert_false(exists(left));
+    *strrchr(left, '/') = 0;
+    assert_false(exists(left));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_true(exists(others[i]));
+    assert_true(exists(".killed.tmp-2-0"));
+    dir_out_abort(&o);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -168,9 +209,13 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(appears_at_the_end),  cmocka_unit_test(abort_leaves_nothing),
-        cmocka_unit_test(existing_is_refused), cmocka_unit_test(force_replaces_models_only),
-        cmocka_unit_test(bad_names),           cmocka_unit_test(the_source_stays),
+        cmocka_unit_test(appears_at_the_end),
+        cmocka_unit_test(abort_leaves_nothing),
+        cmocka_unit_test(existing_is_refused),
+        cmocka_unit_test(force_replaces_models_only),
+        cmocka_unit_test(bad_names),
+        cmocka_unit_test(the_source_stays),
+        cmocka_unit_test(killed_runs_are_swept),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
