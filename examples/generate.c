@@ -35,7 +35,8 @@ int main(int argc, char **argv)
     params.max_tokens = 64;
     rc = mlxcel_open(&m, argv[1], NULL, &err);
     if (!rc)
-        rc = mlxcel_tokenize(m, argv[2], strlen(argv[2]), MLXCEL_ADD_SPECIAL | MLXCEL_PARSE_SPECIAL, &ids, &n_ids, &err);
+        rc =
+            mlxcel_tokenize(m, argv[2], strlen(argv[2]), MLXCEL_ADD_SPECIAL | MLXCEL_PARSE_SPECIAL, &ids, &n_ids, &err);
     if (!rc)
         rc = mlxcel_generate(m, ids, n_ids, &params, print_event, NULL, &err);
     if (rc)

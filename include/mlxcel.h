@@ -70,12 +70,13 @@ enum mlxcel_log_level { MLXCEL_LOG_ERROR, MLXCEL_LOG_WARNING, MLXCEL_LOG_INFO, M
 
 /* An adapter to load: LoRA, DoRA or replaced parameters, from the files of mlx-lm, mlx-vlm or PEFT. Texts are copied. */
 struct mlxcel_lora_source {
-    const char *path;  /* a directory, or the .safetensors file of one */
-    const char *name;  /* what lists call it; NULL: the last part of its path, with a number behind it where that is taken */
-    float       scale; /* a factor beside the adapter's own scale; 0: 1 */
-    bool        idle;  /* only for sequences that choose it: its default scale is 0 until it is set */
-    bool        fuse;    /* only at opening: changes the weights once and for all, with this scale */
-    bool        replace; /* only later: instead of the loaded adapter of that name, if any; its id and default scale stay */
+    const char *path; /* a directory, or the .safetensors file of one */
+    const char
+         *name;  /* what lists call it; NULL: the last part of its path, with a number behind it where that is taken */
+    float scale; /* a factor beside the adapter's own scale; 0: 1 */
+    bool  idle;  /* only for sequences that choose it: its default scale is 0 until it is set */
+    bool  fuse;  /* only at opening: changes the weights once and for all, with this scale */
+    bool  replace; /* only later: instead of the loaded adapter of that name, if any; its id and default scale stay */
 };
 
 struct mlxcel_options {
@@ -190,16 +191,17 @@ struct mlxcel_lora {
 /* Sets default scales: of the adapters listed; those that are not become 0. MLXCEL_EINVALID, and nothing has changed: an id
  * that is not loaded or stands twice, a scale that is not finite, a fused adapter's scale (one left out counts as 0), two
  * that cannot be combined. */
-MLXCEL_API int mlxcel_lora_set_scales(struct mlxcel *m, const struct mlxcel_lora *v, size_t n, struct mlxcel_error *err);
+MLXCEL_API int mlxcel_lora_set_scales(struct mlxcel *m, const struct mlxcel_lora *v, size_t n,
+                                      struct mlxcel_error *err);
 
 struct mlxcel_lora_info {
     int         id;
     const char *name, *path;
-    float       scale;      /* the default as it is now */
-    float       load_scale; /* that of its source */
-    bool        fused;      /* what follows is then not known: "", 0 */
-    const char *format;     /* "mlx-lm", "mlx-vlm", "peft" */
-    const char *kind;       /* "lora", "dora", "full" */
+    float       scale;                        /* the default as it is now */
+    float       load_scale;                   /* that of its source */
+    bool        fused;                        /* what follows is then not known: "", 0 */
+    const char *format;                       /* "mlx-lm", "mlx-vlm", "peft" */
+    const char *kind;                         /* "lora", "dora", "full" */
     int         rank_min, rank_max, n_module; /* of its low-rank pairs */
     int64_t     n_parameter;                  /* as stored */
     int64_t     bytes;                        /* in memory */

@@ -28,12 +28,11 @@ static void scaling(struct rope_desc *r, struct config *c, const struct config_r
 void arch_rope(struct rope_desc *r, struct config *c, int dims, double default_theta)
 {
     struct config_rope f = config_rope(c, default_theta, 1);
-    *r = (struct rope_desc){.dims = dims,
-                            .theta = f.theta,
-                            .factor = 1,
-                            .interleaved = config_bool_or(c, "rope_traditional", false)};
+    *r = (struct rope_desc){
+        .dims = dims, .theta = f.theta, .factor = 1, .interleaved = config_bool_or(c, "rope_traditional", false)};
     if (f.partial != 1)
-        config_fault(c, ERR_UNSUPPORTED, "partial_rotary_factor", "is %g; this family rotates the whole head", f.partial);
+        config_fault(c, ERR_UNSUPPORTED, "partial_rotary_factor", "is %g; this family rotates the whole head",
+                     f.partial);
     if (f.fields)
         scaling(r, c, &f);
     if (dims % 2)
@@ -51,8 +50,8 @@ void arch_windows(struct model_desc *m, struct config *c, int window, int from)
         const char *type = n < 0 ? NULL : config_array_str(c, "layer_types", i);
         bool        slides = type ? !strcmp(type, "sliding_attention") : i >= from;
         if (type && !slides && strcmp(type, "full_attention"))
-            config_fault(c, ERR_UNSUPPORTED, "layer_types", "has \"%s\" at %d; supported: full_attention, sliding_attention",
-                         type, i);
+            config_fault(c, ERR_UNSUPPORTED, "layer_types",
+                         "has \"%s\" at %d; supported: full_attention, sliding_attention", type, i);
         m->layer[i].attn.window = slides ? window : 0;
     }
 }

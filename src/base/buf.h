@@ -39,14 +39,14 @@ struct buf {
     bool   full; /* the failure was the maximum, not the allocator */
 };
 
-void buf_init(struct buf *b, size_t max);
-void buf_deinit(struct buf *b);
-void buf_clear(struct buf *b); /* empties, keeps the memory, clears the failure */
-bool buf_reserve(struct buf *b, size_t more);
-void buf_put(struct buf *b, const void *p, size_t n);
-void buf_putc(struct buf *b, char c);
-void buf_puts(struct buf *b, const char *z);
-void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void                      buf_init(struct buf *b, size_t max);
+void                      buf_deinit(struct buf *b);
+void                      buf_clear(struct buf *b); /* empties, keeps the memory, clears the failure */
+bool                      buf_reserve(struct buf *b, size_t more);
+void                      buf_put(struct buf *b, const void *p, size_t n);
+void                      buf_putc(struct buf *b, char c);
+void                      buf_puts(struct buf *b, const char *z);
+void                      buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static inline const char *buf_cstr(const struct buf *b)
 {
     return b->p ? b->p : "";

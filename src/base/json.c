@@ -39,7 +39,8 @@ static void skip_blanks(struct json *j)
     const char *p = j->p;
     for (; p < j->end && (unsigned char)*p <= ' '; p++) {
         uint64_t word;
-        while (j->end - p > 8 && (memcpy(&word, p, 8), word == 0x2020202020202020u)) /* an indented file is half blanks */
+        while (j->end - p > 8 &&
+               (memcpy(&word, p, 8), word == 0x2020202020202020u)) /* an indented file is half blanks */
             p += 8;
         if (*p != ' ' && *p != '\n' && *p != '\r' && *p != '\t')
             break;
@@ -196,7 +197,7 @@ static enum json_token number(struct json *j)
     memcpy(tmp, s, (size_t)(p - s));
     tmp[p - s] = '\0';
     if (!real) {
-        char *end;
+        char     *end;
         long long v = strtoll(tmp, &end, 10);
         if (v != INT64_MAX && v != INT64_MIN) {
             j->i = v;
@@ -319,9 +320,18 @@ bool json_skip(struct json *j, enum json_token t)
 
 const char *json_token_name(enum json_token t)
 {
-    static const char *const names[] = {"malformed JSON", "the end",  "an object",  "the end of an object",
-                                        "an array",       "the end of an array", "a key", "a string",
-                                        "a number",       "a number", "true",       "false",
+    static const char *const names[] = {"malformed JSON",
+                                        "the end",
+                                        "an object",
+                                        "the end of an object",
+                                        "an array",
+                                        "the end of an array",
+                                        "a key",
+                                        "a string",
+                                        "a number",
+                                        "a number",
+                                        "true",
+                                        "false",
                                         "null"};
     return names[t];
 }

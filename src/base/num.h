@@ -27,7 +27,10 @@ static inline bool num_align(size_t n, size_t align, size_t *r)
 /* The value of a hexadecimal digit, -1 for another character. */
 static inline int num_hex_digit(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* Parse a whole NUL-terminated string as one number: no blanks around it, no trailing text, in range; doubles are finite. */

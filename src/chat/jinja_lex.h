@@ -24,9 +24,10 @@
     TOKEN(MUL, "*")                                                                                                    \
     TOKEN(MOD, "%")                                                                                                    \
     TOKEN(TILDE, "~")                                                                                                  \
-    TOKEN(LBRACKET, "[") TOKEN(RBRACKET, "]") TOKEN(LPAREN, "(") TOKEN(RPAREN, ")") TOKEN(LBRACE, "{")                 \
-        TOKEN(RBRACE, "}") TOKEN(GT, ">") TOKEN(LT, "<") TOKEN(ASSIGN, "=") TOKEN(DOT, ".") TOKEN(COLON, ":")          \
-            TOKEN(PIPE, "|") TOKEN(COMMA, ",") TOKEN(SEMICOLON, ";")
+    TOKEN(LBRACKET, "[")                                                                                               \
+    TOKEN(RBRACKET, "]") TOKEN(LPAREN, "(") TOKEN(RPAREN, ")") TOKEN(LBRACE, "{") TOKEN(RBRACE, "}") TOKEN(GT, ">")    \
+        TOKEN(LT, "<") TOKEN(ASSIGN, "=") TOKEN(DOT, ".") TOKEN(COLON, ":") TOKEN(PIPE, "|") TOKEN(COMMA, ",")         \
+            TOKEN(SEMICOLON, ";")
 
 enum token_type {
 #define TOKEN(name, spelling) TOKEN_##name,

@@ -16,8 +16,8 @@
 #define DESC_LAYERS_MAX 1024
 #define DESC_ROPES_MAX 4
 
-enum mix_kind { MIX_ATTN };  /* token mixers; mix_attn.c */
-enum ff_kind { FF_GATED };   /* feed-forward blocks: down(silu(gate(x)) * up(x)); ff_gated.c */
+enum mix_kind { MIX_ATTN }; /* token mixers; mix_attn.c */
+enum ff_kind { FF_GATED };  /* feed-forward blocks: down(silu(gate(x)) * up(x)); ff_gated.c */
 
 struct attn_desc {
     int   n_head, n_kv_head, head_dim;

@@ -13,7 +13,8 @@ void ff_gated_declare(struct params *p, const struct model_desc *d, int i, struc
     if (f->bias) {
         params_add(p, ROLE_BIAS, SHARD_ROWS, i, "model.layers.%d.mlp.gate_proj.bias", f->n_ff, 0, "mlp_bias", &b->gate);
         params_add(p, ROLE_BIAS, SHARD_ROWS, i, "model.layers.%d.mlp.up_proj.bias", f->n_ff, 0, "mlp_bias", &b->up);
-        params_add(p, ROLE_BIAS, SHARD_NONE, i, "model.layers.%d.mlp.down_proj.bias", d->n_embd, 0, "mlp_bias", &b->down);
+        params_add(p, ROLE_BIAS, SHARD_NONE, i, "model.layers.%d.mlp.down_proj.bias", d->n_embd, 0, "mlp_bias",
+                   &b->down);
     }
 }
 

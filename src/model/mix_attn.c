@@ -32,8 +32,10 @@ void mix_attn_declare(struct params *p, const struct model_desc *d, int i, struc
     if (a->o_bias)
         bias(p, SHARD_NONE, i, "model.layers.%d.self_attn.o_proj.bias", d->n_embd, &b->o);
     if (a->qk_norm) {
-        params_add(p, ROLE_NORM, SHARD_NONE, i, "model.layers.%d.self_attn.q_norm", a->head_dim, 0, "head_dim", &b->q_norm);
-        params_add(p, ROLE_NORM, SHARD_NONE, i, "model.layers.%d.self_attn.k_norm", a->head_dim, 0, "head_dim", &b->k_norm);
+        params_add(p, ROLE_NORM, SHARD_NONE, i, "model.layers.%d.self_attn.q_norm", a->head_dim, 0, "head_dim",
+                   &b->q_norm);
+        params_add(p, ROLE_NORM, SHARD_NONE, i, "model.layers.%d.self_attn.k_norm", a->head_dim, 0, "head_dim",
+                   &b->k_norm);
     }
     b->qk_norm = a->qk_norm;
     b->rope = a->rope;
@@ -46,14 +48,14 @@ void mix_attn_declare(struct params *p, const struct model_desc *d, int i, struc
 
 void mix_attn_forward(const struct model *m, struct run *r, const struct layer *l, struct activations *a)
 {
-    const struct attn_block    *b = &l->attn;
-    int                         n = r->step->n_row;
-    const struct weight *const  w[3] = {&b->q, &b->k, &b->v};
-    struct tensor               q = tensor_rows(tensor_cols(a->q, 0, b->q.n_out), n);
-    struct tensor               k = tensor_rows(tensor_cols(a->k, 0, b->k.n_out), n);
-    struct tensor               v = tensor_rows(tensor_cols(a->v, 0, b->v.n_out), n);
-    struct tensor               y = tensor_rows(tensor_cols(a->a, 0, b->q.n_out), n);
-    const struct tensor         out[3] = {q, k, v};
+    const struct attn_block   *b = &l->attn;
+    int                        n = r->step->n_row;
+    const struct weight *const w[3] = {&b->q, &b->k, &b->v};
+    struct tensor              q = tensor_rows(tensor_cols(a->q, 0, b->q.n_out), n);
+    struct tensor              k = tensor_rows(tensor_cols(a->k, 0, b->k.n_out), n);
+    struct tensor              v = tensor_rows(tensor_cols(a->v, 0, b->v.n_out), n);
+    struct tensor              y = tensor_rows(tensor_cols(a->a, 0, b->q.n_out), n);
+    const struct tensor        out[3] = {q, k, v};
     op_linear_many(r, 3, w, tensor_rows(a->y, n), out);
     if (b->qk_norm) {
         op_rms_norm(r, &b->q_norm, m->desc.norm_eps, q, q);

@@ -23,8 +23,8 @@ int  answer_init(struct answer *a, const struct tokenizer *t, bool keep_special,
 void answer_deinit(struct answer *a);
 /* Adds one id; appends what may be shown to out. *hit: the stop string that ended the answer (of several at one place the
  * longest that is complete), or NULL. ERR_NOMEM. */
-int  answer_push(struct answer *a, int32_t id, struct buf *out, const char **hit);
+int answer_push(struct answer *a, int32_t id, struct buf *out, const char **hit);
 /* The end of the ids: appends the rest to out, again up to a stop string. */
-int  answer_finish(struct answer *a, struct buf *out, const char **hit);
+int answer_finish(struct answer *a, struct buf *out, const char **hit);
 
 #endif

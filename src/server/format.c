@@ -18,10 +18,10 @@ static const char *finish_name(int finish)
 /* A token's text; bytes that are no character of their own become U+FFFD. */
 static json_t *token_text(const struct mlxcel *m, int32_t token, json_t **bytes)
 {
-    char    *raw = NULL;
-    size_t   n = 0;
-    uint32_t cp;
-    char     out[4];
+    char      *raw = NULL;
+    size_t     n = 0;
+    uint32_t   cp;
+    char       out[4];
     struct buf b;
     buf_init(&b, 1 << 20);
     mlxcel_token_bytes(m, token, &raw, &n);
@@ -87,9 +87,9 @@ json_t *format_logprobs(const struct reply *r, const struct job_event *ev)
 
 static json_t *usage(const struct reply *r)
 {
-    return json_pack("{s:i, s:i, s:i, s:{s:i}}", "prompt_tokens", r->n_prompt_total, "completion_tokens", r->n_answer_total,
-                     "total_tokens", r->n_prompt_total + r->n_answer_total, "prompt_tokens_details", "cached_tokens",
-                     r->n_cached_total);
+    return json_pack("{s:i, s:i, s:i, s:{s:i}}", "prompt_tokens", r->n_prompt_total, "completion_tokens",
+                     r->n_answer_total, "total_tokens", r->n_prompt_total + r->n_answer_total, "prompt_tokens_details",
+                     "cached_tokens", r->n_cached_total);
 }
 
 static double per_second(int n, double seconds)
@@ -139,9 +139,9 @@ static json_t *native_facts(const struct reply *r, const struct job_event *ev)
 
 static json_t *native_chunk(const struct reply *r, const struct job_event *ev)
 {
-    json_t *c = json_pack("{s:i, s:s%, s:b, s:[], s:i, s:i, s:i}", "index", ev->choice, "content", ev->text, ev->text_n, "stop",
-                          ev->finish != MLXCEL_RUNNING, "tokens", "tokens_predicted", ev->n_answer, "tokens_evaluated",
-                          ev->n_prompt, "tokens_cached", ev->n_cached);
+    json_t *c = json_pack("{s:i, s:s%, s:b, s:[], s:i, s:i, s:i}", "index", ev->choice, "content", ev->text, ev->text_n,
+                          "stop", ev->finish != MLXCEL_RUNNING, "tokens", "tokens_predicted", ev->n_answer,
+                          "tokens_evaluated", ev->n_prompt, "tokens_cached", ev->n_cached);
     json_t *l = format_logprobs(r, ev);
     if (ev->token >= 0)
         json_array_append_new(json_object_get(c, "tokens"), json_integer(ev->token));
@@ -166,8 +166,8 @@ static json_t *chunk(const struct reply *r, json_t *choice)
 
 json_t *format_first_chunk(const struct reply *r, int choice)
 {
-    return chunk(r, json_pack("{s:i, s:{s:s, s:s}, s:n, s:n}", "index", choice, "delta", "role", "assistant", "content", "",
-                              "logprobs", "finish_reason"));
+    return chunk(r, json_pack("{s:i, s:{s:s, s:s}, s:n, s:n}", "index", choice, "delta", "role", "assistant", "content",
+                              "", "logprobs", "finish_reason"));
 }
 
 bool format_has_chunk(const struct reply *r, const struct job_event *ev)
@@ -184,8 +184,12 @@ json_t *format_chunk(const struct reply *r, const struct job_event *ev)
     if (r->api == API_COMPLETIONS)
         json_object_set_new(c, "text", json_stringn(ev->text, ev->text_n));
     else
-        json_object_set_new(c, "delta", ev->text_n ? json_pack("{s:s%}", "content", ev->text, ev->text_n) : json_object());
-    json_object_set_new(c, "logprobs", l && r->api == API_CHAT ? json_pack("{s:[o]}", "content", l) : l ? l : json_null());
+        json_object_set_new(c, "delta",
+                            ev->text_n ? json_pack("{s:s%}", "content", ev->text, ev->text_n) : json_object());
+    json_object_set_new(c, "logprobs",
+                        l && r->api == API_CHAT ? json_pack("{s:[o]}", "content", l)
+                        : l                     ? l
+                                                : json_null());
     json_object_set_new(c, "finish_reason", ev->finish ? json_string(finish_name(ev->finish)) : json_null());
     json_t *whole = chunk(r, c);
     if (ev->finish)
@@ -203,9 +207,9 @@ json_t *format_usage_chunk(const struct reply *r)
 static json_t *native_choice(const struct reply *r, int i)
 {
     const struct choice_state *c = &r->choice[i];
-    json_t *v = json_pack("{s:i, s:s%, s:b, s:i, s:i, s:i}", "index", i, "content", buf_cstr(&c->text), c->text.n, "stop", 1,
-                          "tokens_predicted", c->end->n_answer, "tokens_evaluated", c->end->n_prompt, "tokens_cached",
-                          c->end->n_cached);
+    json_t *v = json_pack("{s:i, s:s%, s:b, s:i, s:i, s:i}", "index", i, "content", buf_cstr(&c->text), c->text.n,
+                          "stop", 1, "tokens_predicted", c->end->n_answer, "tokens_evaluated", c->end->n_prompt,
+                          "tokens_cached", c->end->n_cached);
     json_t *facts = native_facts(r, c->end);
     json_object_update(v, facts);
     json_decref(facts);

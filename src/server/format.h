@@ -23,7 +23,7 @@ struct reply {
     char                  id[48];
     int64_t               created;
     int                   n_prompt_total, n_cached_total, n_answer_total; /* over finished choices */
-    struct choice_state  *choice; /* [n_choice], prompt * n + repetition */
+    struct choice_state  *choice;                                         /* [n_choice], prompt * n + repetition */
     int                   n_choice;
 };
 

@@ -119,8 +119,7 @@ static void keep_logprobs(const struct reply *r, struct choice_state *c, const s
         c->logprobs = l;
         return;
     }
-    json_object_foreach (l, key, list)
-        json_array_extend(json_object_get(c->logprobs, key), list);
+    json_object_foreach(l, key, list) json_array_extend(json_object_get(c->logprobs, key), list);
     json_decref(l);
 }
 
@@ -171,8 +170,8 @@ static int make_choices(struct reply *r, int n_prompt, struct error *e)
 {
     int n = n_prompt * r->params.n;
     if (n > JOB_CHOICES_MAX)
-        return error_set(e, ERR_INVALID, "n", "%d prompts of %d choices are more than %d at once", n_prompt, r->params.n,
-                         JOB_CHOICES_MAX);
+        return error_set(e, ERR_INVALID, "n", "%d prompts of %d choices are more than %d at once", n_prompt,
+                         r->params.n, JOB_CHOICES_MAX);
     r->choice = calloc((size_t)n, sizeof *r->choice);
     if (!r->choice)
         return error_nomem(e, "the request");
@@ -192,8 +191,9 @@ static int start(struct http *h, struct reply *r, json_t *body, struct error *e)
     if (r->api == API_CHAT && s->o.plain_chats)
         r->params.parse_special = false;
     if (!err)
-        err = r->api == API_CHAT ? prompts_render_chat(&p, body, &r->params, s->model, e)
-                                 : prompts_read(&p, json_object_get(body, "prompt"), r->params.parse_special, s->model, e);
+        err = r->api == API_CHAT
+                  ? prompts_render_chat(&p, body, &r->params, s->model, e)
+                  : prompts_read(&p, json_object_get(body, "prompt"), r->params.parse_special, s->model, e);
     if (!err)
         err = make_choices(r, p.n, e);
     if (!err)

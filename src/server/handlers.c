@@ -27,8 +27,8 @@ void route_unsupported(struct http *h)
 
 static json_t *model_value(const struct server *s)
 {
-    json_t *meta = json_pack("{s:i, s:i, s:i, s:I, s:I}", "n_vocab", s->info.n_vocab, "n_ctx", s->info.context, "n_ctx_train",
-                             s->info.context_model, "n_params", (json_int_t)s->info.n_parameter, "size",
+    json_t *meta = json_pack("{s:i, s:i, s:i, s:I, s:I}", "n_vocab", s->info.n_vocab, "n_ctx", s->info.context,
+                             "n_ctx_train", s->info.context_model, "n_params", (json_int_t)s->info.n_parameter, "size",
                              (json_int_t)s->info.weights_bytes);
     return json_pack("{s:s, s:s, s:I, s:s, s:s, s:n, s:o}", "id", server_model_id(s), "object", "model", "created",
                      (json_int_t)s->started, "owned_by", "mlxcel", "root", server_model_id(s), "parent", "meta", meta);
@@ -55,17 +55,19 @@ void route_model(struct http *h)
         http_reply_json(h, 200, adapter);
         return;
     }
-    error_set(&e, ERR_NOT_FOUND, "model", "the model \"%s\" does not exist; GET /v1/models names those that are served", id);
+    error_set(&e, ERR_NOT_FOUND, "model", "the model \"%s\" does not exist; GET /v1/models names those that are served",
+              id);
     http_reply_error(h, &e);
 }
 
 void route_props(struct http *h)
 {
     struct server *s = h->server;
-    http_reply_json(h, 200, json_pack("{s:{s:i}, s:i, s:s, s:s, s:b, s:s}", "default_generation_settings", "n_ctx",
-                                      s->info.context, "total_slots", s->info.parallel, "model_path", s->info.path,
-                                      "model_alias", server_model_id(s), "has_chat_template", (int)s->info.has_template,
-                                      "build_info", mlxcel_version()));
+    http_reply_json(h, 200,
+                    json_pack("{s:{s:i}, s:i, s:s, s:s, s:b, s:s}", "default_generation_settings", "n_ctx",
+                              s->info.context, "total_slots", s->info.parallel, "model_path", s->info.path,
+                              "model_alias", server_model_id(s), "has_chat_template", (int)s->info.has_template,
+                              "build_info", mlxcel_version()));
 }
 
 /* Reads a field that must be true or false when it is there. */
@@ -149,7 +151,8 @@ void route_detokenize(struct http *h)
         code = error_set(&e, ERR_INVALID, "tokens", "tokens must be a list of token ids");
     else if (json_array_size(tokens))
         code = prompts_read(&p, tokens, true, h->server->model, &e);
-    if (!code && mlxcel_detokenize(h->server->model, p.n ? p.ids[0] : NULL, p.n ? p.n_ids[0] : 0, false, &text, &n, &err))
+    if (!code &&
+        mlxcel_detokenize(h->server->model, p.n ? p.ids[0] : NULL, p.n ? p.n_ids[0] : 0, false, &text, &n, &err))
         code = error_import(&e, &err);
     if (code)
         http_reply_error(h, &e);

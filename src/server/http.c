@@ -95,7 +95,7 @@ static json_t *body_of(struct http *h, json_type type, const char *what)
     struct error e;
     json_t      *v = NULL;
     int          err = pyjson_parse(&v, buf_str(&h->body), "the request body", &e); /* bounds what a tree may hold */
-    buf_deinit(&h->body); /* an answer may take long */
+    buf_deinit(&h->body);                                                           /* an answer may take long */
     if (!err && json_typeof(v) == type)
         return v;
     if (!err)
@@ -156,10 +156,10 @@ struct stream {
     struct http *http;
     http_next   *next;
     void (*done)(void *ctx);
-    void        *ctx;
-    struct buf   out;
-    size_t       sent;
-    bool         over;
+    void      *ctx;
+    struct buf out;
+    size_t     sent;
+    bool       over;
 };
 
 static ssize_t stream_read(void *cls, uint64_t pos, char *to, size_t max)
@@ -334,7 +334,8 @@ static void completed(void *cls, struct MHD_Connection *c, void **req_cls, enum 
 
 static int listen_on(const char *host, int port, int *fd, struct error *e)
 {
-    struct addrinfo  hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *list = NULL;
     char             service[16], where[300];
     int              one = 1, en = 0;
@@ -380,12 +381,12 @@ int http_start(struct server *s, struct error *e)
     int         fd = -1, err = listen_on(host, s->o.port, &fd, e);
     if (err)
         return err;
-    s->daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC, 0, NULL, NULL,
-        on_access, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)s->o.timeout, MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEADERS_MAX,
-        MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+    s->daemon =
+        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC,
+                         0, NULL, NULL, on_access, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+                         CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)s->o.timeout,
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEADERS_MAX, MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES,
+                         MHD_OPTION_NOTIFY_COMPLETED, completed, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
     if (!s->daemon) {
         close(fd);
         return error_set(e, ERR_IO, NULL, "cannot start the HTTP server");

@@ -54,7 +54,7 @@ void http_reply_not_allowed(struct http *h, const char *allow);
 /* Replies with Server-Sent Events. next appends the next bytes of the stream to out, blocking until there are some, and
  * returns false at the end (after appending the last ones). done frees ctx when the stream ended or the client left. */
 typedef bool http_next(void *ctx, struct buf *out);
-void http_stream(struct http *h, http_next *next, void (*done)(void *ctx), void *ctx);
+void         http_stream(struct http *h, http_next *next, void (*done)(void *ctx), void *ctx);
 
 /* The client's socket, and whether the client has closed its side of it. */
 int  http_socket(const struct http *h);

@@ -12,17 +12,17 @@
 
 /* A copy of a struct mlxcel_event. */
 struct job_event {
-    struct job_event  *next;
-    int                choice, finish;
-    int32_t            token;
-    struct mlxcel_prob prob, top[20];
-    int                n_top;
-    int                n_prompt, n_cached, n_answer;
-    double             prompt_seconds, answer_seconds;
+    struct job_event    *next;
+    int                  choice, finish;
+    int32_t              token;
+    struct mlxcel_prob   prob, top[20];
+    int                  n_top;
+    int                  n_prompt, n_cached, n_answer;
+    double               prompt_seconds, answer_seconds;
     char                *stop_string; /* or NULL */
     struct mlxcel_error *error;       /* or NULL */
-    size_t             text_n;
-    char               text[];
+    size_t               text_n;
+    char                 text[];
 };
 
 struct job;

@@ -27,7 +27,8 @@ static const struct field {
     double      lo, hi;
     const char *neutral;
 } fields[] = {
-#define NUM(name, apis, member, lo, hi) {name, apis, KIND_NUM, offsetof(struct request_params, sampling.member), lo, hi, NULL},
+#define NUM(name, apis, member, lo, hi)                                                                                \
+    {name, apis, KIND_NUM, offsetof(struct request_params, sampling.member), lo, hi, NULL},
 #define INT(name, apis, target, lo, hi) {name, apis, KIND_INT, offsetof(struct request_params, target), lo, hi, NULL},
 #define FLAG(name, apis, target) {name, apis, KIND_FLAG, offsetof(struct request_params, target), 0, 0, NULL},
 #define UNSUPPORTED(name, apis, neutral) {name, apis, KIND_UNSUPPORTED, 0, 0, 0, neutral},
@@ -52,7 +53,8 @@ static int read_number(void *at, const struct field *f, const json_t *v, struct 
         return bad(e, f->name, "a number");
     double d = json_number_value(v);
     if (d < f->lo || d > f->hi)
-        return error_set(e, ERR_INVALID, f->name, "%s is %g, a number from %g to %g is allowed", f->name, d, f->lo, f->hi);
+        return error_set(e, ERR_INVALID, f->name, "%s is %g, a number from %g to %g is allowed", f->name, d, f->lo,
+                         f->hi);
     *(float *)at = (float)d;
     return 0;
 }
@@ -161,7 +163,8 @@ static int read_stop_ids(struct request_params *p, json_t *body, int n_vocab, st
     p->stop_ids = calloc(json_array_size(v) + 1, sizeof *p->stop_ids);
     if (!p->stop_ids)
         return error_nomem(e, "the request");
-    json_array_foreach (v, i, id) {
+    json_array_foreach(v, i, id)
+    {
         if (!json_is_integer(id))
             return bad(e, "stop_token_ids", "a list of token ids");
         if (json_integer_value(id) < 0 || json_integer_value(id) >= n_vocab)
@@ -190,8 +193,8 @@ static int add_bias(struct request_params *p, int64_t token, const json_t *value
 }
 
 /* An entry whose key is a text biases every token of it, as llama-server does. */
-static int add_bias_text(struct request_params *p, const char *text, const json_t *value, const struct mlxcel *m, int n_vocab,
-                         struct error *e)
+static int add_bias_text(struct request_params *p, const char *text, const json_t *value, const struct mlxcel *m,
+                         int n_vocab, struct error *e)
 {
     int32_t *ids = NULL;
     size_t   n = 0;
@@ -218,7 +221,8 @@ static int read_bias(struct request_params *p, json_t *body, const struct mlxcel
         return error_nomem(e, "the request");
     p->sampling.logit_bias = p->bias;
     if (json_is_object(v)) {
-        json_object_foreach (v, key, entry) {
+        json_object_foreach(v, key, entry)
+        {
             err = num_parse_i64(key, &id) ? add_bias(p, id, entry, n_vocab, e)
                                           : add_bias_text(p, key, entry, m, n_vocab, e);
             if (err)
@@ -228,7 +232,8 @@ static int read_bias(struct request_params *p, json_t *body, const struct mlxcel
     }
     if (!json_is_array(v))
         return bad(e, "logit_bias", "an object of token ids, or a list of pairs");
-    json_array_foreach (v, i, entry) {
+    json_array_foreach(v, i, entry)
+    {
         const json_t *what = json_array_get(entry, 0), *value = json_array_get(entry, 1);
         if (json_array_size(entry) != 2 || !(json_is_integer(what) || json_is_string(what)))
             return bad(e, "logit_bias", "an object of token ids, or a list of pairs");
@@ -248,7 +253,8 @@ static int read_count(json_t *body, const char *name, int most, int *out, struct
     if (!json_is_integer(v))
         return bad(e, name, "a whole number");
     if (json_integer_value(v) < 0 || json_integer_value(v) > most)
-        return error_set(e, ERR_INVALID, name, "%s is %lld, 0 to %d is allowed", name, (long long)json_integer_value(v), most);
+        return error_set(e, ERR_INVALID, name, "%s is %lld, 0 to %d is allowed", name, (long long)json_integer_value(v),
+                         most);
     *out = (int)json_integer_value(v);
     return 0;
 }
@@ -347,7 +353,8 @@ static int read_chat(struct request_params *p, json_t *body, struct error *e)
     return err ? err : read_tools(body, "functions", "function_call", e);
 }
 
-int params_read(struct request_params *p, json_t *body, enum api api, const struct mlxcel *m, int n_vocab, struct error *e)
+int params_read(struct request_params *p, json_t *body, enum api api, const struct mlxcel *m, int n_vocab,
+                struct error *e)
 {
     json_t *cache = get(body, "cache_prompt"), *model = get(body, "model");
     memset(p, 0, sizeof *p);

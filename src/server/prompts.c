@@ -25,7 +25,8 @@ static int reserve(struct prompts *p, size_t n, struct error *e)
     return p->ids && p->n_ids ? 0 : error_nomem(e, "the prompts");
 }
 
-static int add_text(struct prompts *p, const char *text, size_t n, unsigned flags, const struct mlxcel *m, struct error *e)
+static int add_text(struct prompts *p, const char *text, size_t n, unsigned flags, const struct mlxcel *m,
+                    struct error *e)
 {
     struct mlxcel_error err;
     if (mlxcel_tokenize(m, text, n, flags, &p->ids[p->n], &p->n_ids[p->n], &err))
@@ -70,7 +71,8 @@ int prompts_read(struct prompts *p, const json_t *prompt, bool parse_special, co
         return add_text(p, json_string_value(prompt), json_string_length(prompt), flags, m, e);
     if (one)
         return add_ids(p, prompt, e);
-    json_array_foreach (prompt, i, v) {
+    json_array_foreach(prompt, i, v)
+    {
         if (json_is_string(v))
             err = add_text(p, json_string_value(v), json_string_length(v), flags, m, e);
         else if (json_is_array(v))
@@ -101,7 +103,8 @@ static int check_content(const json_t *content, size_t i, bool *blank, struct er
     }
     if (!json_is_array(content))
         return error_set(e, ERR_INVALID, "messages", "messages[%zu].content must be a string or a list of parts", i);
-    json_array_foreach (content, k, part) {
+    json_array_foreach(content, k, part)
+    {
         const char *type = json_string_value(json_object_get(part, "type"));
         const char *text = json_string_value(json_object_get(part, "text"));
         if (!type || strcmp(type, "text") != 0 || !text)
@@ -120,7 +123,8 @@ static int check_messages(const json_t *messages, struct error *e)
     bool          blank = true;
     if (!json_is_array(messages) || !json_array_size(messages))
         return error_set(e, ERR_INVALID, "messages", "messages must be a list with at least one message");
-    json_array_foreach (messages, i, m) {
+    json_array_foreach(messages, i, m)
+    {
         const char *role = json_string_value(json_object_get(m, "role"));
         if (!role)
             return error_set(e, ERR_INVALID, "messages", "messages[%zu] must be an object with a role", i);

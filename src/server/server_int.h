@@ -15,8 +15,8 @@ struct server {
     struct log            log;
     struct MHD_Daemon    *daemon;
     int                   quiet_fd; /* the listening socket after http_quiesce */
-    atomic_int            state; /* enum server_state */
-    struct mlxcel        *model; /* set before state becomes READY */
+    atomic_int            state;    /* enum server_state */
+    struct mlxcel        *model;    /* set before state becomes READY */
     struct mlxcel_info    info;
     struct mlxcel_error   load_error; /* set before state becomes FAILED */
     int64_t               started;    /* unix time */

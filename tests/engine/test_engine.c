@@ -42,10 +42,10 @@ static void bench_close(struct bench *b)
 }
 
 struct result {
-    int32_t token[256];
-    float   logprob[256];
-    int     n, finish, n_cached, events;
-    char    error[256];
+    int32_t        token[256];
+    float          logprob[256];
+    int            n, finish, n_cached, events;
+    char           error[256];
     struct engine *cancel_in; /* cancels itself at its second token */
 };
 
@@ -107,7 +107,8 @@ static void submit(struct engine *g, int i, struct result *r)
 
 static void assert_same(const struct result *a, const struct result *b, const char *what)
 {
-    if (a->n != b->n || memcmp(a->token, b->token, (size_t)a->n * 4) || memcmp(a->logprob, b->logprob, (size_t)a->n * 4))
+    if (a->n != b->n || memcmp(a->token, b->token, (size_t)a->n * 4) ||
+        memcmp(a->logprob, b->logprob, (size_t)a->n * 4))
         fail_msg("%s: tokens or logprobs differ", what);
     assert_int_equal(a->finish, b->finish);
 }
@@ -305,7 +306,12 @@ static void test_queue(void **state)
     assert_int_equal(engine_submit(b.g, prompt, 1, &p, NULL, collect, &running, NULL, &e), 0);
     assert_int_equal(engine_step(b.g, &active, &e), 0);
     for (int i = 0; i < 1024; i++)
-        assert_int_equal(engine_submit(b.g, prompt, 1, &p, NULL, collect, &waiting[i == 1023 ? 0 : i ? 1 : 2], i ? &id : &first, &e), 0);
+        assert_int_equal(engine_submit(b.g, prompt, 1, &p, NULL, collect,
+                                       &waiting[i == 1023 ? 0
+                                                : i       ? 1
+                                                          : 2],
+                                       i ? &id : &first, &e),
+                         0);
     assert_int_equal(engine_submit(b.g, prompt, 1, &p, NULL, NULL, NULL, NULL, &e), ERR_BUSY);
     engine_cancel(b.g, first);
     engine_cancel(b.g, first + 500);
@@ -344,10 +350,14 @@ static void test_prompt_beside_full_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone_is_batched),     cmocka_unit_test(test_prefix_hit_changes_nothing),
-        cmocka_unit_test(test_pages_run_out),        cmocka_unit_test(test_context_ends_the_answer),
-        cmocka_unit_test(test_eos_and_stop_ids),     cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_refusals),             cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_alone_is_batched),
+        cmocka_unit_test(test_prefix_hit_changes_nothing),
+        cmocka_unit_test(test_pages_run_out),
+        cmocka_unit_test(test_context_ends_the_answer),
+        cmocka_unit_test(test_eos_and_stop_ids),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_queue),
         cmocka_unit_test(test_prompt_beside_full_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

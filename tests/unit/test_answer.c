@@ -211,7 +211,8 @@ static void test_against_definition(void **state)
             m = MIN(m, len - i);
             push(&p, text + i, m);
             if (p.out.n > cut)
-                fail_msg("text %s, stops %s %s %s: too much came out: \"%s\"", text, stop[0], stop[1], stop[2], buf_cstr(&p.out));
+                fail_msg("text %s, stops %s %s %s: too much came out: \"%s\"", text, stop[0], stop[1], stop[2],
+                         buf_cstr(&p.out));
             i += m;
         }
         finish(&p);

@@ -182,9 +182,13 @@ static void special_output(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(base_names), TEST(maps), TEST(refuses_git_lfs_pointers),
-        TEST(reads_up_to_a_limit), TEST(output_appears_at_the_end),
-        TEST(existing_output), TEST(special_output),
+        cmocka_unit_test(base_names),
+        TEST(maps),
+        TEST(refuses_git_lfs_pointers),
+        TEST(reads_up_to_a_limit),
+        TEST(output_appears_at_the_end),
+        TEST(existing_output),
+        TEST(special_output),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
