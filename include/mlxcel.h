@@ -70,13 +70,12 @@ enum mlxcel_log_level { MLXCEL_LOG_ERROR, MLXCEL_LOG_WARNING, MLXCEL_LOG_INFO, M
 
 /* An adapter to load: LoRA, DoRA or replaced parameters, from the files of mlx-lm, mlx-vlm or PEFT. Texts are copied. */
 struct mlxcel_lora_source {
-    const char *path; /* a directory, or the .safetensors file of one */
-    const char
-         *name;  /* what lists call it; NULL: the last part of its path, with a number behind it where that is taken */
-    float scale; /* a factor beside the adapter's own scale; 0: 1 */
-    bool  idle;  /* only for sequences that choose it: its default scale is 0 until it is set */
-    bool  fuse;  /* only at opening: changes the weights once and for all, with this scale */
-    bool  replace; /* only later: instead of the loaded adapter of that name, if any; its id and default scale stay */
+    const char *path;    /* a directory, or the .safetensors file of one */
+    const char *name;    /* what lists call it; NULL: the last part of its path, and a number where that is taken */
+    float       scale;   /* a factor beside the adapter's own scale; 0: 1 */
+    bool        idle;    /* only for sequences that choose it: its default scale is 0 until it is set */
+    bool        fuse;    /* only at opening: changes the weights once and for all, with this scale */
+    bool        replace; /* only later: instead of the loaded one of that name, if any; id and default scale stay */
 };
 
 struct mlxcel_options {

@@ -224,10 +224,13 @@ static void many_chains(const struct job *j, const struct packed *p, const unsig
 static void many_rows(const struct job *j, int k, const struct packed *p, int64_t tile, int n_tile, int64_t row,
                       int64_t n, struct scratch *s)
 {
-    struct tile_out out = out_of(j, k, tile, row);
-    many_chains(j, p, packed_tile(p, tile), n_tile, row, n, s, &out);
-    if (p->form == LINEAR_DENSE || p->form == LINEAR_BF16)
-        finish(j, k, tile, n_tile, row, n, s->chains);
+    int together = p->form == LINEAR_BF16 ? n_tile : 1;
+    for (int64_t t = tile; t < tile + n_tile; t += together) {
+        struct tile_out out = out_of(j, k, t, row);
+        many_chains(j, p, packed_tile(p, t), together, row, n, s, &out);
+        if (p->form == LINEAR_DENSE || p->form == LINEAR_BF16)
+            finish(j, k, t, together, row, n, s->chains);
+    }
 }
 
 /* n_tile tiles of product k for rows row .. row + n - 1. */
@@ -257,11 +260,11 @@ static void silu_tiles(const struct job *j, int64_t tile, int n_tile, int64_t ro
     }
 }
 
-/* How many tiles of a form are computed together, where there are so many. For one row of integer codes that is one after
- * the other; what follows, adapters and silu, comes once for all. */
+/* How many tiles of a form are computed together, where there are so many. For one row of integer codes, and for rows with
+ * adapters, that is one after the other; what follows, adapters and silu, comes once for all. */
 static int side_by_side(const struct job *j, const struct packed *p)
 {
-    return p->form == LINEAR_BF16 || j->x.n_row == 1 ? LINEAR_GEMV_TILES : 1;
+    return p->form == LINEAR_BF16 || j->x.n_row == 1 || j->adapted ? LINEAR_GEMV_TILES : 1;
 }
 
 /* Item `item` and at most `max` - 1 that follow it; returns how many were done. */
