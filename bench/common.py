@@ -1,4 +1,5 @@
 """What the benchmarks share: the default model, the machine's facts, an idle start, rounds and tables."""
+import argparse
 import hashlib
 import json
 import os
@@ -129,3 +130,36 @@ def cell(s, digits=1):
 
 def table(head, rows):
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows])
+
+
+def arguments(doc, tables, rounds):
+    """What every program of several tables takes; each may add its own."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--only", action="append", choices=list(tables))
+    parser.add_argument("--large", type=Path, metavar="DIR")
+    parser.add_argument("--gguf", type=Path)
+    parser.add_argument("--program", type=Path, default=ROOT / "build" / "mlxcel")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    return parser
+
+
+def report_tables(args, tables, facts, end):
+    """Waits for an idle machine, measures and prints tables: (name, heading, function that gives what was found and its
+    text). facts go into the JSON, end behind the first line. The exit status: 1 when the machine was not idle."""
+    load, before, m = settle(), stolen(), machine()
+    report = {"valid": load < MAX_LOAD, "load_before": load, "rounds": args.rounds, "threads": args.threads, "machine": m,
+              **facts, "tables": {}}
+    print(f"{m['cpu']}, {m['cores']} cores ({m['vector_flags']}), Linux {m['kernel']}, {m['compiler']}; {args.threads} "
+          f"threads, {args.rounds} rounds, load before {load:.2f}.{end}")
+    for name, heading, measure in tables:
+        say(name)
+        report["tables"][name], text = measure()
+        print(f"\n### {heading}\n\n{text}", flush=True)
+    after = stolen()
+    report["steal"] = (after[0] - before[0]) / max(1, after[1] - before[1])
+    print(f"\n{report['steal']:.1%} of the time was stolen by the host." + ("" if report["valid"] else " **NOT VALID: the machine was not idle.**"))
+    if args.json:
+        args.json.write_text(json.dumps(report, indent=2) + "\n")
+    return 0 if report["valid"] else 1

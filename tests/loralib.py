@@ -10,6 +10,11 @@ TINY = DATA / "tiny"
 MODULES = ("self_attn.q_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.down_proj")
 
 
+def base_of(adapter):
+    """The model of an adapter of tests/data/lora, both directories."""
+    return DATA / (adapter / "base").read_text().strip()
+
+
 def write_safetensors(path, tensors):
     """tensors: name -> (shape, values), all float32."""
     header, data = {}, b""

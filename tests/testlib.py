@@ -31,19 +31,26 @@ def mlxcel_ok(*args, **kwargs):
     return r.stdout.decode()
 
 
+def safetensors_header(data):
+    """The entries of a safetensors file's bytes by tensor, and where the tensors' data begin."""
+    (n,) = struct.unpack_from("<Q", data)
+    header = json.loads(bytes(data[8:8 + n]))
+    header.pop("__metadata__", None)
+    return header, 8 + n
+
+
+def stored_tensors(path):
+    """name -> (dtype, shape, bytes) of a file."""
+    data = memoryview(Path(path).read_bytes())
+    header, start = safetensors_header(data)
+    return {name: (t["dtype"], t["shape"], bytes(data[start + t["data_offsets"][0]:start + t["data_offsets"][1]]))
+            for name, t in header.items()}
+
+
 def read_safetensors(path):
     """name -> (shape, values) of a file whose tensors are F32, I32, U32 or U8; values is a flat array.array."""
-    data = Path(path).read_bytes()
-    (n,) = struct.unpack_from("<Q", data)
-    header = json.loads(data[8:8 + n])
-    tensors = {}
-    for name, t in header.items():
-        if name != "__metadata__":
-            begin, end = t["data_offsets"]
-            values = array.array(TYPECODES[t["dtype"]])
-            values.frombytes(data[8 + n + begin:8 + n + end])
-            tensors[name] = (t["shape"], values)
-    return tensors
+    return {name: (shape, array.array(TYPECODES[dtype], content))
+            for name, (dtype, shape, content) in stored_tensors(path).items()}
 
 
 def std(x):

@@ -25,7 +25,7 @@ void adapter_values_free(struct adapter_values *v);
 void adapter_place_pair(struct adapter_values *v, const struct adapter_pair *p, struct lora_pair *out);
 
 /* Fills v: m, ww, wd, dd of lora_dora, each [base->n_out], from the pairs of one weight, of which `base` has the
- * values. The pairs' scales are in them: lora_dora.scale is 1. ERR_MISFIT when a norm is not finite. */
+ * values. ERR_MISFIT when a norm is not finite. */
 int adapter_dora_fill(const struct weight *base, const struct adapter_pair *pair, size_t n, float *v[4],
                       struct error *e);
 

@@ -4,8 +4,8 @@
  *                                                d.d = B[o] G B[o]^T, G = A A^T [rank, rank]
  *
  * so that B A itself is never made, but for a rank beyond the width, where d costs less than G. Products are summed in
- * float32 over short runs and in double over runs. The pair's own scale is multiplied into w.d and d.d here, so
- * lora_dora.scale is 1 and parts of one weight may differ in it. */
+ * float32 over short runs and in double over runs. Each pair's own scale is multiplied into w.d and d.d here,
+ * since parts of one weight may differ in it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -31,6 +31,20 @@ static const struct foreign {
     {".json", NULL, "no file of tensors: name the directory that holds it"},
 };
 
+void adapter_file_warn(const struct adapter_file *f, const struct log *log)
+{
+    for (size_t i = 0; i < f->n_warning; i++)
+        log_warning(log, "%s", f->warning[i]);
+}
+
+int adapter_order(const uint64_t hash_a[2], float scale_a, const uint64_t hash_b[2], float scale_b)
+{
+    for (int i = 0; i < 2; i++)
+        if (hash_a[i] != hash_b[i])
+            return hash_a[i] < hash_b[i] ? -1 : 1;
+    return scale_a < scale_b ? -1 : scale_a > scale_b;
+}
+
 const char *adapter_format_name(enum adapter_format format)
 {
     static const char *const name[] = {"mlx-lm", "mlx-vlm", "peft"};

@@ -22,6 +22,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "formats/checkpoint.h"
 #include "formats/config.h"
 
@@ -78,6 +79,13 @@ int adapter_file_open(struct adapter_file **out, const char *path, struct faults
  * them. */
 int  adapter_file_read(struct adapter_file **out, const char *path, struct faults *faults, struct error *e);
 void adapter_file_free(struct adapter_file *f); /* NULL is fine */
+
+/* Tells a file's warnings, each once. */
+void adapter_file_warn(const struct adapter_file *f, const struct log *log);
+
+/* The order in which adapters count, whatever order they are named in: by the hash of their contents, then by scale.
+ * Less than, equal to or greater than 0, as qsort wants it. */
+int adapter_order(const uint64_t hash_a[2], float scale_a, const uint64_t hash_b[2], float scale_b);
 
 const char *adapter_format_name(enum adapter_format format); /* "mlx-lm", "mlx-vlm", "peft" */
 const char *adapter_kind_name(enum adapter_kind kind);       /* "lora", "dora", "full" */

@@ -137,10 +137,7 @@ static int bind(struct fuse *f, const struct model *m, size_t i, struct faults *
 static int source_order(const void *a, const void *b)
 {
     const struct fuse_source *x = a, *y = b;
-    for (int i = 0; i < 2 && x->file && y->file; i++)
-        if (x->file->hash[i] != y->file->hash[i])
-            return x->file->hash[i] < y->file->hash[i] ? -1 : 1;
-    return x->scale < y->scale ? -1 : x->scale > y->scale;
+    return adapter_order(x->file->hash, x->scale, y->file->hash, y->scale);
 }
 
 /* Reading has touched every page of the tensors, to check and to hash them. */
@@ -160,13 +157,14 @@ static int open_files(struct fuse *f, struct faults *faults, bool *whole, struct
         if (err)
             return err;
         s->scale = (float)f->o.adapter[i].scale;
-        for (size_t k = 0; s->file && k < s->file->n_warning; k++)
-            log_warning(f->o.log, "%s", s->file->warning[k]);
+        if (s->file)
+            adapter_file_warn(s->file, f->o.log);
         *whole = *whole && s->file;
         release(s->file);
     }
     *whole = *whole && !faults->n;
-    qsort(f->source, f->o.n, sizeof *f->source, source_order);
+    if (*whole)
+        qsort(f->source, f->o.n, sizeof *f->source, source_order);
     return 0;
 }
 

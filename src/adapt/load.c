@@ -98,7 +98,7 @@ static int place_dora(struct loader *l, const struct change *c, struct lora_delt
         return 0;
     for (size_t i = 0; i < ARRAY_LEN(v); i++)
         v[i] = adapter_values_take(&l->a->values, c->weight->n_out, 1, sizeof *v[i]);
-    *dora = (struct lora_dora){v[0], v[1], v[2], v[3], 1};
+    *dora = (struct lora_dora){v[0], v[1], v[2], v[3]};
     d->dora = dora;
     return l->a->values.p ? adapter_dora_fill(d->replace ? d->replace : c->weight, c->pair, c->n_pair, v, e) : 0;
 }
@@ -192,8 +192,8 @@ static int open_and_bind(struct loader *l, const char *path, const struct model 
         err = adapter_bind(&l->b, l->file, m, &faults, e);
     if (!err)
         err = faults_report(&faults, e);
-    for (size_t i = 0; !err && i < l->file->n_warning; i++)
-        log_warning(log, "%s", l->file->warning[i]);
+    if (!err)
+        adapter_file_warn(l->file, log);
     faults_deinit(&faults);
     return err;
 }

@@ -19,12 +19,7 @@ struct set {
 static int compare(const void *pa, const void *pb)
 {
     const struct adapter_use *a = pa, *b = pb;
-    for (int i = 0; i < 2; i++) {
-        uint64_t x = a->adapter->info.hash[i], y = b->adapter->info.hash[i];
-        if (x != y)
-            return x < y ? -1 : 1;
-    }
-    return a->scale != b->scale ? (a->scale < b->scale ? -1 : 1) : 0;
+    return adapter_order(a->adapter->info.hash, a->scale, b->adapter->info.hash, b->scale);
 }
 
 /* Two adapters that would both scale the rows of one weight, or both take its place, or of which one scales rows, by

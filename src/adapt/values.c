@@ -79,23 +79,23 @@ static inline __attribute__((always_inline)) void fill_b(char *to, const struct 
 
 void adapter_place_pair(struct adapter_values *v, const struct adapter_pair *p, struct lora_pair *out)
 {
-    int64_t rank = p->a.n_row, width = (p->weight->n_in + LORA_LANES - 1) / LORA_LANES * LORA_LANES;
-    int64_t lane = p->row % LORA_LANES, tiles = (lane + p->b.n_row + LORA_LANES - 1) / LORA_LANES;
-    size_t  size_a = dtype_size(p->a.dtype), size_b = dtype_size(p->b.dtype);
-    char   *a = adapter_values_take(v, rank, width, size_a),
-         *b = adapter_values_take(v, tiles * LORA_LANES, rank, size_b);
-    float *extra = p->extra.data ? adapter_values_take(v, p->b.n_row, 1, sizeof *extra) : NULL;
     *out = (struct lora_pair){.n_in = p->weight->n_in,
                               .n_out = p->b.n_row,
-                              .rank = rank,
+                              .rank = p->a.n_row,
                               .row = p->row,
                               .a_type = p->a.dtype,
                               .b_type = p->b.dtype,
-                              .a = a,
-                              .b = b,
                               .scale = (float)p->scale,
-                              .uses = p->uses,
-                              .extra = extra};
+                              .uses = p->uses};
+    int64_t width = lora_a_row(out), lane = p->row % LORA_LANES;
+    int64_t tiles = (lane + p->b.n_row + LORA_LANES - 1) / LORA_LANES;
+    size_t  size_a = dtype_size(p->a.dtype), size_b = dtype_size(p->b.dtype);
+    char   *a = adapter_values_take(v, out->rank, width, size_a);
+    char   *b = adapter_values_take(v, tiles * LORA_LANES, out->rank, size_b);
+    float  *extra = p->extra.data ? adapter_values_take(v, p->b.n_row, 1, sizeof *extra) : NULL;
+    out->a = a;
+    out->b = b;
+    out->extra = extra;
     if (!v->p)
         return;
     if (size_a == 2)

@@ -51,6 +51,17 @@ static int check_no_pointer(const char *p, size_t n, const char *path, struct er
                      "%s is a Git LFS pointer, not the file itself; run `git lfs pull` in its directory", path);
 }
 
+/* The end of every way to open a map: m stays open when all went well. */
+static int map_opened(struct file_map *m, int fd, int status, const char *path, struct error *e)
+{
+    close(fd);
+    if (!status)
+        status = check_no_pointer(m->p, m->n, path, e);
+    if (status)
+        file_map_close(m);
+    return status;
+}
+
 int file_map_open(struct file_map *m, const char *path, struct error *e)
 {
     size_t size;
@@ -71,12 +82,7 @@ int file_map_open_head(struct file_map *m, const char *path, size_t max, size_t 
         else
             *m = (struct file_map){p, n};
     }
-    close(fd);
-    if (!status)
-        status = check_no_pointer(m->p, m->n, path, e);
-    if (status)
-        file_map_close(m);
-    return status;
+    return map_opened(m, fd, status, path, e);
 }
 
 /* Reads size bytes, or fewer where the file has become shorter. */
@@ -112,14 +118,9 @@ int file_map_read(struct file_map *m, const char *path, struct error *e)
         (void)madvise(p, size, MADV_HUGEPAGE); /* a wish: fewer faults */
         status = read_all(fd, p, &size, path, e);
     }
-    close(fd);
     if (!status && size < m->n)
         status = error_set(e, ERR_IO, NULL, "%s became shorter while it was read", path);
-    if (!status)
-        status = check_no_pointer(m->p, m->n, path, e);
-    if (status)
-        file_map_close(m);
-    return status;
+    return map_opened(m, fd, status, path, e);
 }
 
 void file_map_close(struct file_map *m)

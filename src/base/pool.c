@@ -124,6 +124,10 @@ static void start_epoch(struct pool *p)
 static void run(struct pool *p, void (*fn)(void *, int, int), void *arg, bool all)
 {
     unsigned epoch = atomic_load_explicit(&p->epoch, memory_order_relaxed) + 1;
+    if (p->n == 1) {
+        fn(arg, 0, 1);
+        return;
+    }
     p->fn = fn;
     p->arg = arg;
     for (int i = 1; i < p->n; i++)
@@ -142,18 +146,12 @@ static void run(struct pool *p, void (*fn)(void *, int, int), void *arg, bool al
 
 void pool_run(struct pool *p, void (*fn)(void *, int, int), void *arg)
 {
-    if (p->n == 1)
-        fn(arg, 0, 1);
-    else
-        run(p, fn, arg, true);
+    run(p, fn, arg, true);
 }
 
 void pool_run_some(struct pool *p, void (*fn)(void *, int, int), void *arg)
 {
-    if (p->n == 1)
-        fn(arg, 0, 1);
-    else
-        run(p, fn, arg, false);
+    run(p, fn, arg, false);
 }
 
 void pool_barrier(struct pool *p)

@@ -47,8 +47,8 @@ static int sources_open(struct sources *s, const struct convert_adapter *v, size
         err = adapter_file_open(&s->file[i], v[i].path, &faults, e);
         if (!err && s->file[i] && !faults.n)
             err = check_fit(s, s->file[i], &faults, e);
-        for (size_t k = 0; s->file[i] && k < s->file[i]->n_warning; k++)
-            log_warning(o->log, "%s", s->file[i]->warning[k]);
+        if (s->file[i])
+            adapter_file_warn(s->file[i], o->log);
     }
     if (!err)
         err = faults_report(&faults, e);

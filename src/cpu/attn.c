@@ -61,17 +61,7 @@ struct job {
 
 const struct attn_fns *attn_fns_for(enum cpu_level level)
 {
-#if defined(__x86_64__)
-    if (level >= CPU_AVX512)
-        return &attn_avx512;
-    if (level >= CPU_AVX2)
-        return &attn_avx2;
-#elif defined(__aarch64__)
-    if (level >= CPU_NEON)
-        return &attn_neon;
-#endif
-    (void)level;
-    return &attn_scalar;
+    return KERNELS_FOR(attn, level);
 }
 
 static int64_t first_key(const struct attn *a, int64_t pos)

@@ -34,6 +34,16 @@ struct cpu {
     void                    *linear_scratch, *lora_scratch, *attn_scratch; /* made by reserve, freed with the backend */
 };
 
+/* The table of a family that is written once on vec.h's lanes, for a level: <name>_scalar, <name>_avx2, ... */
+#if defined(__x86_64__)
+#define KERNELS_FOR(name, level)                                                                                       \
+    ((level) >= CPU_AVX512 ? &name##_avx512 : (level) >= CPU_AVX2 ? &name##_avx2 : &name##_scalar)
+#elif defined(__aarch64__)
+#define KERNELS_FOR(name, level) ((level) >= CPU_NEON ? &name##_neon : &name##_scalar)
+#else
+#define KERNELS_FOR(name, level) ((void)(level), &name##_scalar)
+#endif
+
 /* Each family: its table for a level, and its operations and scratch. */
 const struct linear_fns *linear_fns_for(enum cpu_level level);
 const struct bf16_fns   *bf16_fns_for(enum cpu_level level, enum precision p);

@@ -19,17 +19,7 @@
 
 const struct lora_fns *lora_fns_for(enum cpu_level level)
 {
-#if defined(__x86_64__)
-    if (level >= CPU_AVX512)
-        return &lora_avx512;
-    if (level >= CPU_AVX2)
-        return &lora_avx2;
-#elif defined(__aarch64__)
-    if (level >= CPU_NEON)
-        return &lora_neon;
-#endif
-    (void)level;
-    return &lora_scalar;
+    return KERNELS_FOR(lora, level);
 }
 
 /* --- scratch --------------------------------------------------------------------------------------------------------
@@ -216,7 +206,7 @@ static const struct lora_out *all_outputs(struct lora_out *out)
 /* The tile of b with output o of the weight. */
 static const void *pair_tile(const struct lora_pair *p, int64_t o)
 {
-    size_t size = (size_t)p->rank * LORA_LANES * (p->b_type == DTYPE_F32 ? 4 : 2);
+    size_t size = (size_t)p->rank * LORA_LANES * dtype_size(p->b_type);
     return (const char *)p->b + (size_t)(o / LORA_LANES - p->row / LORA_LANES) * size;
 }
 
@@ -242,7 +232,7 @@ static void expand_pairs(const struct lora_op *l, const struct lora_set *set, co
             z += p->rank;
         }
         if (dora && has_dora(d, WEIGHT_LINEAR))
-            l->fns->dora(d->dora, o, set->use[i].scale * d->dora->scale, n, all_outputs(out));
+            l->fns->dora(d->dora, o, set->use[i].scale, n, all_outputs(out));
     }
 }
 
@@ -307,11 +297,11 @@ void lora_tiles(const struct lora_op *l, int k, const struct weight *w, int64_t 
 static void lookup_pair(const struct lora_fns *fns, const struct lora_pair *p, float s, int64_t token, float *z,
                         float *y)
 {
-    int64_t     padded = (p->n_in + LORA_LANES - 1) & -LORA_LANES;
     const void *b = pair_tile(p, token);
     for (int64_t j = 0; j < p->rank; j++)
         z[j] = s * dtype_load(p->b_type, b, j * LORA_LANES + token % LORA_LANES);
-    fns->expand(p->a_type, p->a, padded, LORA_LANES, p->rank, z, 0, 1, &(struct lora_out){y, 0, p->n_in, 0, p->n_in});
+    fns->expand(p->a_type, p->a, lora_a_row(p), LORA_LANES, p->rank, z, 0, 1,
+                &(struct lora_out){y, 0, p->n_in, 0, p->n_in});
 }
 
 static float dora_factor(const struct lora_dora *d, float s, int64_t o)
@@ -330,7 +320,7 @@ static void lookup_pairs(const struct lora_fns *fns, const struct lora_set *set,
         if (token >= p->row && token < p->row + p->n_out)
             lookup_pair(fns, p, set->use[i].scale * p->scale, token, z, y);
         if (dora) {
-            float f = dora_factor(d->dora, set->use[i].scale * d->dora->scale, token);
+            float f = dora_factor(d->dora, set->use[i].scale, token);
             for (int64_t c = 0; c < w->n_in; c++)
                 y[c] *= f;
         }

@@ -102,7 +102,7 @@ VEC_INLINE void shrink_rows(const int R, const int J, const enum dtype type, con
 VEC_INLINE void shrink_type(const enum dtype type, const struct lora_pair *p, int64_t j0, int64_t n, int64_t n_row,
                             struct shrink *k)
 {
-    const size_t stride = (size_t)((p->n_in + LORA_LANES - 1) & -LORA_LANES) * elem_size(type);
+    const size_t stride = (size_t)lora_a_row(p) * elem_size(type);
     const char  *a = (const char *)p->a + (size_t)j0 * stride;
     for (; n_row >= SHRINK_ROWS; n_row -= SHRINK_ROWS) {
         shrink_rows(SHRINK_ROWS, SHRINK_COLS, type, a, stride, n, *k);

@@ -17,17 +17,7 @@
 
 const struct row_fns *row_fns_for(enum cpu_level level)
 {
-#if defined(__x86_64__)
-    if (level >= CPU_AVX512)
-        return &rows_avx512;
-    if (level >= CPU_AVX2)
-        return &rows_avx2;
-#elif defined(__aarch64__)
-    if (level >= CPU_NEON)
-        return &rows_neon;
-#endif
-    (void)level;
-    return &rows_scalar;
+    return KERNELS_FOR(rows, level);
 }
 
 /* The arguments of one operation; `rows` computes rows [lo, hi). */

@@ -47,13 +47,18 @@ struct lora_pair {
     const float *extra; /* [n_out] added to the outputs with the scale, or NULL (PEFT's lora_bias) */
 };
 
+/* Elements of a row of a. */
+static inline int64_t lora_a_row(const struct lora_pair *p)
+{
+    return (p->n_in + LORA_LANES - 1) / LORA_LANES * LORA_LANES;
+}
+
 /* f[o] = m[o] / sqrt(ww[o] + 2 s wd[o] + s^2 dd[o]), by fma(s, fma(s, dd, wd + wd), ww): the root is the norm of row o
- * of W + s B A, of which ww, wd and dd are the inner products w.w, w.(BA) and (BA).(BA); s is the set's scale times
- * `scale`. Rows that the adapter leaves alone have m = ww = 1, wd = dd = 0. Acts where the delta's pairs do
- * (pair.uses). */
+ * of W + s B A, of which ww, wd and dd are the inner products w.w, w.(BA) and (BA).(BA), with the
+ * pairs' own scales in them; s is the set's scale. Rows that the adapter leaves alone have m = ww = 1, wd = dd = 0.
+ * Acts where the delta's pairs do (pair.uses). */
 struct lora_dora {
     const float *m, *ww, *wd, *dd; /* [weight's n_out] */
-    float        scale;            /* of its pairs */
 };
 
 /* What one adapter changes about one weight. */

@@ -1,7 +1,10 @@
 """What the command line's tests share."""
+import os
 import re
+import subprocess
+import time
 
-from testlib import mlxcel
+from testlib import PROGRAM, mlxcel
 
 LINE = re.compile(r"mlxcel: error: [^\n]*\n")
 
@@ -24,3 +27,15 @@ def usage(command, *args, **kwargs):
     tail = f" see mlxcel {command} --help"
     assert text.endswith(tail), text
     return text[:-len(tail)].rstrip(";")
+
+
+def stop(args, sig, folder):
+    """Starts the program, sends it a signal as soon as folder holds its temporary output; its exit status and stderr. 0: it
+    was done before the signal came."""
+    p = subprocess.Popen([PROGRAM, *map(str, args)], stderr=subprocess.PIPE)
+    end = time.monotonic() + 20
+    while p.poll() is None and time.monotonic() < end and not any(".tmp-" in n for n in os.listdir(folder)):
+        time.sleep(0.001)
+    p.send_signal(sig)
+    _, err = p.communicate(timeout=30)
+    return p.returncode, err

@@ -8,43 +8,27 @@ import shutil
 import signal
 import struct
 import subprocess
-import time
 
 import pytest
 
-from clilib import fault, usage
-from testlib import DATA, PROGRAM, mlxcel, mlxcel_ok, read_safetensors
+from clilib import fault, stop, usage
+from loralib import base_of
+from testlib import DATA, PROGRAM, mlxcel, mlxcel_ok, read_safetensors, safetensors_header, stored_tensors
 
 LORA = DATA / "lora"
 CASES = json.loads((LORA / "fuse.json").read_text())
 TOKENS = "3,1,4,1,5,9,2,6,5,3,5,8,97,93,23,84"
 
 
-def base_of(adapter):
-    return DATA / (adapter / "base").read_text().strip()
-
-
 def mlx(name):
     return LORA / "mlx" / name
 
 
-def planes_in(path):
-    """name -> (dtype, shape, bytes) of a file."""
-    data = path.read_bytes()
-    (n,) = struct.unpack_from("<Q", data)
-    found = {}
-    for name, t in json.loads(data[8:8 + n]).items():
-        if name != "__metadata__":
-            begin, end = t["data_offsets"]
-            found[name] = (t["dtype"], t["shape"], data[8 + n + begin:8 + n + end])
-    return found
-
-
 def planes(path):
-    """The same of all shards of a directory."""
+    """stored_tensors of all shards of a directory."""
     found = {}
     for shard in sorted(path.glob("model*.safetensors")):
-        found |= planes_in(shard)
+        found |= stored_tensors(shard)
     return found
 
 
@@ -150,7 +134,7 @@ def part_of(path, adapter, wanted):
     """The adapter's tensors of which `wanted` is in the name."""
     shutil.copytree(adapter, path)
     header, data = {}, b""
-    for name, (dtype, shape, content) in planes_in(adapter / "adapters.safetensors").items():
+    for name, (dtype, shape, content) in stored_tensors(adapter / "adapters.safetensors").items():
         if wanted in name:
             header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
             data += content
@@ -208,10 +192,10 @@ def test_every_other_byte_stays(name, options, tmp_path):
     assert ours == whole and ours != base
     for shard in "model-0.safetensors", "model-1.safetensors":
         before, after = (source / shard).read_bytes(), bytearray((out / shard).read_bytes())
-        (n,) = struct.unpack_from("<Q", before)
-        for tensor, t in json.loads(before[8:8 + n]).items():
-            if tensor != "__metadata__" and ours[tensor] != base[tensor]:
-                begin, end = (8 + n + x for x in t["data_offsets"])
+        header, start = safetensors_header(before)
+        for tensor, t in header.items():
+            if ours[tensor] != base[tensor]:
+                begin, end = (start + x for x in t["data_offsets"])
                 after[begin:end] = before[begin:end]
         assert bytes(after) == before
 
@@ -237,9 +221,7 @@ def test_a_quantized_base_is_refused_before_anything_is_written(name, tmp_path):
 
 
 def planes_of_adapter(path):
-    data = (path / "adapters.safetensors").read_bytes()
-    (n,) = struct.unpack_from("<Q", data)
-    return [k for k in json.loads(data[8:8 + n]) if k != "__metadata__"]
+    return list(stored_tensors(path / "adapters.safetensors"))
 
 
 def test_only_dense_layers_of_a_mixed_base_need_be_dense(tmp_path):
@@ -392,14 +374,8 @@ def test_no_room(limit, tmp_path):
 @pytest.mark.parametrize("sig, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stopped_run_leaves_nothing(sig, status, tmp_path):
     base = large(tmp_path / "base", 400_000)
-    p = subprocess.Popen([PROGRAM, "fuse", "-m", base, "--adapter", mlx("plain"), "-o", tmp_path / "out", "--threads", "1"],
-                         stderr=subprocess.PIPE)
-    end = time.monotonic() + 20
-    while p.poll() is None and time.monotonic() < end and not any(".tmp-" in n for n in os.listdir(tmp_path)):
-        time.sleep(0.001)
-    p.send_signal(sig)
-    p.wait(30)
-    if p.returncode == 0:
+    found, err = stop(["fuse", "-m", base, "--adapter", mlx("plain"), "-o", tmp_path / "out", "--threads", "1"], sig, tmp_path)
+    if found == 0:
         pytest.skip("it was done before the signal came")
-    assert p.returncode == status, p.stderr.read()
+    assert found == status, err
     assert [n for n in os.listdir(tmp_path) if n not in ("base", "home")] == []

@@ -2,12 +2,11 @@
 import json
 import resource
 import shutil
-import struct
 
 import pytest
 
 from clilib import fault, usage
-from testlib import DATA, cpu_levels, mlxcel_ok, read_safetensors
+from testlib import DATA, cpu_levels, mlxcel_ok, read_safetensors, safetensors_header
 
 MODEL = DATA / "arch" / "qwen3-tied-f32"
 
@@ -94,12 +93,12 @@ def test_refuses_usage(tmp_path):
 def poison(path):
     """NaNs of several payloads and signs in the scales and biases of a quantized model."""
     data = bytearray(path.read_bytes())
-    (n,) = struct.unpack_from("<Q", data)
+    header, start = safetensors_header(data)
     nans = {"F32": (4, [0x7FC00001, 0xFFC00002]), "F16": (2, [0x7E01, 0xFE02]), "BF16": (2, [0x7FC1, 0xFFC2])}
-    for name, t in json.loads(data[8:8 + n]).items():
+    for name, t in header.items():
         if name.endswith((".scales", ".biases")):
             size, values = nans[t["dtype"]]
-            begin = 8 + n + t["data_offsets"][0]
+            begin = start + t["data_offsets"][0]
             for i in range(0, 6, 2 if name.endswith("s.scales") else 1):
                 at = begin + i * size
                 data[at:at + size] = values[(i + name.endswith(".biases")) % 2].to_bytes(size, "little")

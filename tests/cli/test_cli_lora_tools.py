@@ -7,20 +7,15 @@ import os
 import shutil
 import signal
 import struct
-import subprocess
-import time
 
 import pytest
 
-from clilib import fault, usage
-from testlib import DATA, PROGRAM, mlxcel, mlxcel_ok, read_safetensors
+from clilib import fault, stop, usage
+from loralib import base_of
+from testlib import DATA, mlxcel, mlxcel_ok, read_safetensors, stored_tensors
 
 LORA = DATA / "lora"
 TOKENS = "3,1,4,1,5,9,2,6,5,3,5,8,97,93"
-
-
-def base_of(adapter):
-    return DATA / (adapter / "base").read_text().strip()
 
 
 def logits(tmp_path, base, *options):
@@ -40,18 +35,6 @@ def lora(*args):
     assert r.returncode == 0, r.stderr
     assert r.stdout == b""
     return r.stderr.decode()
-
-
-def tensors(path):
-    """name -> (dtype, shape, bytes)"""
-    data = path.read_bytes()
-    (n,) = struct.unpack_from("<Q", data)
-    found = {}
-    for name, t in json.loads(data[8:8 + n]).items():
-        if name != "__metadata__":
-            begin, end = t["data_offsets"]
-            found[name] = (t["dtype"], t["shape"], data[8 + n + begin:8 + n + end])
-    return found
 
 
 def config(path):
@@ -76,7 +59,7 @@ def test_from_mlx_to_peft_and_back(name, tmp_path):
     lora("convert", tmp_path / "peft", "--to", "mlx", "-o", tmp_path / "mlx")
     assert sorted(p.name for p in (tmp_path / "mlx").iterdir()) == ["adapter_config.json", "adapters.safetensors"]
     if name != "vlm":  # which spells its tensors in its own way
-        assert tensors(tmp_path / "mlx/adapters.safetensors") == tensors(source / "adapters.safetensors")
+        assert stored_tensors(tmp_path / "mlx/adapters.safetensors") == stored_tensors(source / "adapters.safetensors")
     assert logits(tmp_path, base, "--lora", tmp_path / "mlx") == want
 
 
@@ -88,7 +71,7 @@ def test_from_peft_to_mlx(name, tmp_path):
     assert logits(tmp_path, base, "--lora", tmp_path / "mlx") == logits(tmp_path, base, "--lora", source)
     c = config(tmp_path / "mlx")
     assert c["fine_tune_type"] == ("dora" if "dora" in name else "lora") and c["num_layers"] == -1
-    names = {n.rpartition(".")[0] for n in tensors(tmp_path / "mlx/adapters.safetensors")}
+    names = {n.rpartition(".")[0] for n in stored_tensors(tmp_path / "mlx/adapters.safetensors")}
     assert c["lora_parameters"]["keys"] == sorted({".".join(n.split(".")[3:]) if ".layers." in n else n for n in names})
 
 
@@ -100,7 +83,7 @@ def test_scales_and_ranks_by_module(name, tmp_path):
     assert distance(logits(tmp_path, base, "--lora", tmp_path / "mlx"), logits(tmp_path, base, "--lora", source)) < 1e-5
     c = config(tmp_path / "mlx")
     assert c["lora_parameters"]["scale"] == 1.0
-    for tensor, (dtype, shape, _) in tensors(tmp_path / "mlx/adapters.safetensors").items():
+    for tensor, (dtype, shape, _) in stored_tensors(tmp_path / "mlx/adapters.safetensors").items():
         assert shape[1 if tensor.endswith("lora_a") else 0] == c["lora_parameters"]["rank"]
         assert dtype == "F32" or tensor.endswith("lora_a")
 
@@ -121,7 +104,7 @@ def test_what_the_other_format_cannot_say(name, words, tmp_path):
 def test_a_square_layer_keeps_its_orientation(tmp_path):
     source = LORA / "mlx/square"
     lora("convert", source, "--to", "peft", "-o", tmp_path / "peft")
-    mine, theirs = tensors(tmp_path / "peft/adapter_model.safetensors"), tensors(source / "adapters.safetensors")
+    mine, theirs = stored_tensors(tmp_path / "peft/adapter_model.safetensors"), stored_tensors(source / "adapters.safetensors")
     (name,) = {n.rpartition(".")[0] for n in theirs}
     for half in "a", "b":
         _, (rows, cols), data = theirs[f"{name}.lora_{half}"]
@@ -152,7 +135,7 @@ def test_merged_is_the_sum(adapters, tmp_path):
 def test_merged_ranks_stand_side_by_side(tmp_path):
     """With one scale the tensors are the originals', columns and rows in the order given."""
     lora("merge", LORA / "mlx/plain", LORA / "mlx/plain", "-o", tmp_path / "sum")
-    one, two = tensors(LORA / "mlx/plain/adapters.safetensors"), tensors(tmp_path / "sum/adapters.safetensors")
+    one, two = stored_tensors(LORA / "mlx/plain/adapters.safetensors"), stored_tensors(tmp_path / "sum/adapters.safetensors")
     assert config(tmp_path / "sum")["lora_parameters"]["scale"] == 20.0
     assert config(tmp_path / "sum")["lora_parameters"]["rank"] == 6
     assert set(one) == set(two)
@@ -169,7 +152,7 @@ def test_mixed_types_widen(tmp_path):
         shutil.copytree(LORA / "mlx/plain", tmp_path / name)
     path = tmp_path / "b/adapters.safetensors"
     header, data = {}, b""
-    for name, (_, shape, content) in tensors(path).items():
+    for name, (_, shape, content) in stored_tensors(path).items():
         narrow = b"".join(content[i + 2:i + 4] for i in range(0, len(content), 4))  # cut to bfloat16
         header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [len(data), len(data) + len(narrow)]}
         data += narrow
@@ -177,8 +160,8 @@ def test_mixed_types_widen(tmp_path):
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
     lora("merge", tmp_path / "b", tmp_path / "b", "-o", tmp_path / "bb")
     lora("merge", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "ab")
-    assert {t[0] for t in tensors(tmp_path / "bb/adapters.safetensors").values()} == {"BF16"}
-    assert {t[0] for t in tensors(tmp_path / "ab/adapters.safetensors").values()} == {"F32"}
+    assert {t[0] for t in stored_tensors(tmp_path / "bb/adapters.safetensors").values()} == {"BF16"}
+    assert {t[0] for t in stored_tensors(tmp_path / "ab/adapters.safetensors").values()} == {"F32"}
     base = base_of(LORA / "mlx/plain")
     want = logits(tmp_path, base, "--lora", tmp_path / "a", "--lora", tmp_path / "b")
     assert distance(logits(tmp_path, base, "--lora", tmp_path / "ab"), want) < 1e-5
@@ -217,7 +200,7 @@ def test_inspect(tmp_path):
     assert facts["rank"] == [min(v["rank"] for v in layers.values()), max(v["rank"] for v in layers.values())]
     assert facts["scale"] == [min(v["scale"] for v in layers.values()), max(v["scale"] for v in layers.values())]
     assert facts["faults"] is None and "fits" not in facts
-    file = tensors(LORA / "peft/patterns/adapter_model.safetensors")
+    file = stored_tensors(LORA / "peft/patterns/adapter_model.safetensors")
     assert facts["bytes"] == sum(len(t[2]) for t in file.values())
     assert facts["parameters"] == sum(math.prod(t[1]) for t in file.values())
     assert inspect(LORA / "mlx/full")["kind"] == "full" and "model.norm.weight" in inspect(LORA / "mlx/full")["replaced"]
@@ -236,7 +219,7 @@ def test_norms_of_the_change(name, tmp_path):
     facts = inspect(LORA / name, "-m", base)
     assert facts["fits"] is True
     mlxcel_ok("fuse", "-m", base, "--adapter", LORA / name, "-o", tmp_path / "fused")
-    before, after = tensors(base / "model.safetensors"), tensors(tmp_path / "fused/model.safetensors")
+    before, after = stored_tensors(base / "model.safetensors"), stored_tensors(tmp_path / "fused/model.safetensors")
     for layer in facts["layers"]:
         w, f = (array.array("f", t[f"{layer['name']}.weight"][2]) for t in (before, after))
         weight = math.sqrt(sum(x * x for x in w))
@@ -331,11 +314,6 @@ def test_a_stopped_run_leaves_nothing(verb, tmp_path):
         f.truncate(8 + len(text) + at)  # zeros that take no room
     (source / "adapter_config.json").write_text(json.dumps({"lora_parameters": {"rank": rank, "scale": 1}}))
     args = {"merge": [source, f"{source}:0.5"], "convert": [source, "--to", "peft"]}[verb]
-    p = subprocess.Popen([PROGRAM, "lora", verb, *args, "-o", tmp_path / "out"], stderr=subprocess.PIPE)
-    end = time.monotonic() + 20
-    while p.poll() is None and time.monotonic() < end and not any(".tmp-" in n for n in os.listdir(tmp_path)):
-        time.sleep(0.001)
-    p.send_signal(signal.SIGINT)
-    p.wait(30)
-    assert p.returncode == 130, p.stderr.read()
+    found, err = stop(["lora", verb, *args, "-o", tmp_path / "out"], signal.SIGINT, tmp_path)
+    assert found == 130, err
     assert [n for n in os.listdir(tmp_path) if n not in ("source", "home")] == []

@@ -8,12 +8,11 @@ import shutil
 import signal
 import struct
 import subprocess
-import time
 
 import pytest
 
-from clilib import fault, usage
-from testlib import DATA, PROGRAM, mlxcel, mlxcel_ok
+from clilib import fault, stop, usage
+from testlib import DATA, PROGRAM, mlxcel, mlxcel_ok, safetensors_header, stored_tensors
 
 TINY = DATA / "tiny"
 CASES = json.loads((DATA / "quant" / "convert.json").read_text())
@@ -22,16 +21,11 @@ TOKENS = ",".join(str(i * 37 % 271) for i in range(30))
 
 def planes(path):
     """name -> [dtype, shape, 16 digits of sha256], and whether every tensor is aligned to its type."""
-    data = path.read_bytes()
-    (n,) = struct.unpack_from("<Q", data)
-    found, size = {}, {"U32": 4, "F32": 4, "F16": 2, "BF16": 2, "U8": 1}
-    for name, t in json.loads(data[8:8 + n]).items():
-        if name != "__metadata__":
-            begin, end = t["data_offsets"]
-            assert (8 + n + begin) % size[t["dtype"]] == 0, name
-            digest = hashlib.sha256(data[8 + n + begin:8 + n + end]).hexdigest()[:16]
-            found[name] = [t["dtype"], t["shape"], digest]
-    return found
+    header, start = safetensors_header(path.read_bytes())
+    size = {"U32": 4, "F32": 4, "F16": 2, "BF16": 2, "U8": 1}
+    for name, t in header.items():
+        assert (start + t["data_offsets"][0]) % size[t["dtype"]] == 0, name
+    return unaligned_planes(path)
 
 
 def logits(model, tmp_path, *options):
@@ -140,10 +134,8 @@ def test_layout_of_what_is_quantized_stays(tmp_path):
 
 
 def unaligned_planes(path):
-    data = path.read_bytes()
-    (n,) = struct.unpack_from("<Q", data)
-    return {name: [t["dtype"], t["shape"], hashlib.sha256(data[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]]).hexdigest()[:16]]
-            for name, t in json.loads(data[8:8 + n]).items() if name != "__metadata__"}
+    return {name: [dtype, shape, hashlib.sha256(content).hexdigest()[:16]]
+            for name, (dtype, shape, content) in stored_tensors(path).items()}
 
 
 def test_usage(tmp_path):
@@ -210,8 +202,8 @@ def test_no_room(limit, tmp_path):
 def poke(path, name, values):
     """Overwrites the first BF16 elements of a tensor."""
     data = bytearray(path.read_bytes())
-    (n,) = struct.unpack_from("<Q", data)
-    at = 8 + n + json.loads(data[8:8 + n])[name]["data_offsets"][0]
+    header, start = safetensors_header(data)
+    at = start + header[name]["data_offsets"][0]
     for i, bits in enumerate(values):
         struct.pack_into("<H", data, at + 2 * i, bits)
     path.write_bytes(data)
@@ -262,16 +254,10 @@ def big_source(path):
 def test_a_stopped_run_leaves_no_model(sig, status, tmp_path):
     big_source(tmp_path / "big")
     out = tmp_path / "out"
-    p = subprocess.Popen([PROGRAM, "quantize", "-m", tmp_path / "big", "-o", out, "--mode", "mxfp4", "--threads", "1"],
-                         stderr=subprocess.PIPE)
-    end = time.monotonic() + 20
-    while p.poll() is None and time.monotonic() < end and not any(".tmp-" in n for n in os.listdir(tmp_path)):
-        time.sleep(0.001)
-    p.send_signal(sig)
-    p.wait(30)
-    if p.returncode == 0:
+    found, _ = stop(["quantize", "-m", tmp_path / "big", "-o", out, "--mode", "mxfp4", "--threads", "1"], sig, tmp_path)
+    if found == 0:
         pytest.skip("it was done before the signal came")
-    assert p.returncode == status
+    assert found == status
     assert not out.exists()
     left = [n for n in os.listdir(tmp_path) if n != "big" and n != "home"]
     assert all(n.startswith(".out.tmp-") for n in left) if sig == signal.SIGKILL else left == []

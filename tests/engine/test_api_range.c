@@ -10,7 +10,7 @@
 #include "base/num.h"
 #include "formats/safetensors.h"
 #include "mlxcel.h"
-#include "support/tmp.h"
+#include "support/scratch.h"
 
 #define MODEL "tests/data/arch/qwen3-tied-f32" /* 3 layers, width 52, q_proj [60, 52], 131 tokens, its head tied */
 
@@ -79,8 +79,6 @@ static void test_refusals(void **state)
 }
 
 /* --- adapters ----------------------------------------------------------------------------------------------------- */
-
-static char *dir;
 
 enum { RANK = 2, WIDTH = 52, Q_OUT = 60, VOCAB = 131, PAIRS_MAX = 8 };
 
@@ -220,20 +218,6 @@ static void test_fused(void **state)
                 fail_msg("layer %d: %s", lo, e.message);
             mlxcel_close(m);
         }
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = tmp_make();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    tmp_remove(dir);
-    return 0;
 }
 
 int main(void)

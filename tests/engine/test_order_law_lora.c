@@ -111,8 +111,7 @@ static void adapter_make(struct adapters *a, int i, const struct params *p, stru
             *v = (struct lora_dora){.m = positive(a, w->n_out, 0.5f),
                                     .ww = positive(a, w->n_out, 1),
                                     .wd = values(a, DTYPE_F32, w->n_out),
-                                    .dd = positive(a, w->n_out, 0),
-                                    .scale = 0.5f};
+                                    .dd = positive(a, w->n_out, 0)};
             d->dora = v;
         }
     }

@@ -10,7 +10,7 @@
 #include <jansson.h>
 
 #include "../support/fail_alloc.h"
-#include "../support/tmp.h"
+#include "../support/scratch.h"
 #include "convert/convert.h"
 #include "hub/store.h"
 #include "sample/sampler.h"
@@ -18,7 +18,6 @@
 #define SWEEP_MAX 200000
 
 static const struct convert_options replace = {.force = true};
-static char                        *dir;
 
 static int import(struct error *e)
 {
@@ -108,24 +107,16 @@ static void every_allocation(void **state)
     sweep("resolve", resolve);
 }
 
-static int setup(void **state)
+/* Thousands of small files, each synced. */
+static int setup_in_memory(void **state)
 {
-    (void)state;
     if (access("/dev/shm", W_OK) == 0)
-        setenv("TMPDIR", "/dev/shm", 1); /* thousands of small files, each synced */
-    dir = tmp_make();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    tmp_remove(dir);
-    return 0;
+        setenv("TMPDIR", "/dev/shm", 1);
+    return setup(state);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation)};
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup_in_memory, teardown);
 }

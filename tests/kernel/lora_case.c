@@ -68,7 +68,7 @@ void pair_init(struct kc *k, struct adapter *a, struct lora_pair *p, int64_t n_i
 
 float pair_a(const struct lora_pair *p, int64_t j, int64_t i)
 {
-    return dtype_load(p->a_type, p->a, j * ((p->n_in + LORA_LANES - 1) & -LORA_LANES) + i);
+    return dtype_load(p->a_type, p->a, j * lora_a_row(p) + i);
 }
 
 float pair_b(const struct lora_pair *p, int64_t o, int64_t j)
@@ -95,9 +95,9 @@ static void dora_init(struct kc *k, struct adapter *a, struct lora_dora *v, cons
     int64_t n = w->w.n_out;
     float  *m = vector(k, a, n), *ww = vector(k, a, n), *wd = vector(k, a, n), *dd = vector(k, a, n);
     for (int64_t o = 0; o < n; o++) {
-        double s[3] = {0};
+        double s[3] = {0}, scale = d->pair[0].scale;
         for (int64_t i = 0; i < w->w.n_in; i++) {
-            double x = w->dense[o * w->w.n_in + i], y = delta_at(d, o, i);
+            double x = w->dense[o * w->w.n_in + i], y = scale * delta_at(d, o, i);
             s[0] += x * x;
             s[1] += x * y;
             s[2] += y * y;
@@ -106,7 +106,7 @@ static void dora_init(struct kc *k, struct adapter *a, struct lora_dora *v, cons
         wd[o] = (float)s[1];
         dd[o] = (float)s[2];
     }
-    *v = (struct lora_dora){m, ww, wd, dd, d->pair[0].scale};
+    *v = (struct lora_dora){m, ww, wd, dd};
 }
 
 static void weight_delta(struct kc *k, struct adapter *a, int i, const struct product *w, int64_t rank, unsigned what,
@@ -222,9 +222,9 @@ static void add_adapters(const struct lora_set *set, const struct weight *w, boo
         }
         for (int64_t o = 0; dora && o < (token < 0 ? w->n_out : w->n_in); o++) {
             int64_t row = token < 0 ? o : token;
-            double  f = dora_at(d->dora, scale * d->dora->scale, row);
+            double  f = dora_at(d->dora, scale, row);
             y[o] *= f;
-            mag[o] *= fabs(f) * dora_condition(d->dora, scale * d->dora->scale, row);
+            mag[o] *= fabs(f) * dora_condition(d->dora, scale, row);
         }
     }
 }

@@ -2,6 +2,7 @@
 import json
 import math
 
+import loralib
 from testlib import DATA, mlxcel, read_safetensors, std
 
 ADAPTERS = sorted(str(p.parent.relative_to(DATA / "lora")) for p in (DATA / "lora").glob("*/*/base"))
@@ -9,7 +10,7 @@ EXACT_TOLERANCE = 1e-4  # of the standard deviation of the reference's logits
 
 
 def base_of(adapter):
-    return DATA / (DATA / "lora" / adapter / "base").read_text().strip()
+    return loralib.base_of(DATA / "lora" / adapter)
 
 
 def expected(adapter):

@@ -7,12 +7,11 @@ import hashlib
 import json
 import lzma
 import os
-import struct
 from pathlib import Path
 
 import pytest
 
-from testlib import DATA, mlxcel_ok, read_safetensors
+from testlib import DATA, mlxcel_ok, read_safetensors, stored_tensors
 
 STORE = Path(os.environ.get("MLXCEL_CACHE_DIR") or Path.home() / ".cache" / "mlxcel")
 MODEL = STORE / "mlxcel" / "SmolLM2-135M-Instruct-4bit"
@@ -53,13 +52,8 @@ def test_import_gives_the_expected_planes():
     needed = read("planes.json.xz")
     found = {}
     for path in MODEL.glob("model*.safetensors"):
-        data = memoryview(path.read_bytes())
-        (n,) = struct.unpack_from("<Q", data)
-        for name, t in json.loads(bytes(data[8:8 + n])).items():
-            if name != "__metadata__":
-                begin, end = t["data_offsets"]
-                digest = hashlib.sha256(data[8 + n + begin:8 + n + end]).hexdigest()
-                found[name] = {"dtype": t["dtype"], "shape": t["shape"], "sha256": digest}
+        for name, (dtype, shape, content) in stored_tensors(path).items():
+            found[name] = {"dtype": dtype, "shape": shape, "sha256": hashlib.sha256(content).hexdigest()}
     assert sorted(found) == sorted(needed)
     assert [n for n in needed if found[n] != needed[n]] == []
 

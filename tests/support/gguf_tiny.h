@@ -12,12 +12,11 @@
 #include <cmocka.h>
 
 #include "../support/gguf_build.h"
+#include "../support/scratch.h"
 #include "base/half.h"
 #include "base/rng.h"
 
 enum { HIDDEN = 64, FF = 96, HEADS = 4, KV_HEADS = 2, HEAD = 16, VOCAB = 40, LAYERS = 2 };
-
-static char *dir;
 
 /* What a tiny model deviates in from the usual one. */
 struct tiny {
@@ -189,22 +188,6 @@ static inline void make(const struct tiny *t, const char *name)
     if (t->extra)
         add(&g, t, t->extra, GGML_F32, HIDDEN, 0);
     gguf_build_write(&g, dir, name);
-}
-
-/* --- the folder: group setup and teardown --- */
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = tmp_make();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    tmp_remove(dir);
-    return 0;
 }
 
 #endif

@@ -195,21 +195,21 @@ static inline struct tensor_view *table_tensor(struct table_files *f, const char
     return NULL;
 }
 
-static inline void table_write(struct table_files *f, const char *dir)
+static inline void table_write(struct table_files *f, const char *folder)
 {
     struct error e = {0};
-    if (safetensors_write(tmp_path(dir, "model.safetensors"), f->v, f->n, NULL, true, &e))
+    if (safetensors_write(tmp_path(folder, "model.safetensors"), f->v, f->n, NULL, true, &e))
         fail_msg("%s", e.msg);
     arena_deinit(&f->arena);
 }
 
-/* Opens dir and binds layers [lo, hi); returns the report's code. */
-static inline int table_bind(struct table *t, const char *dir, bool headers, int lo, int hi, struct error *e)
+/* Opens folder and binds layers [lo, hi); returns the report's code. */
+static inline int table_bind(struct table *t, const char *folder, bool headers, int lo, int hi, struct error *e)
 {
     struct faults f = {0};
     t->m.lo = lo;
     t->m.hi = hi;
-    if (checkpoint_open(&t->m.checkpoint, dir, headers, NULL, NULL, e))
+    if (checkpoint_open(&t->m.checkpoint, folder, headers, NULL, NULL, e))
         return e->code;
     params_bind(&t->m.params, &t->m.desc, t->m.checkpoint, lo, hi, &f);
     int err = faults_report(&f, e);

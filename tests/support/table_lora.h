@@ -4,12 +4,11 @@
 
 #include <sys/stat.h>
 
+#include "../support/scratch.h"
 #include "../support/table.h"
 #include "adapt/adapt.h"
 #include "cpu/cpu.h"
 #include "model/change.h"
-
-static char *dir;
 
 enum { R = 3, N_WEIGHT_MAX = 64, N_X = 2 };
 #define SCALE 1.5     /* of the adapters' files */

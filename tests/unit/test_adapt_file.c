@@ -1,5 +1,6 @@
 /* Reading adapters: every format's files in one form, and every fault that needs no model, by its message. */
 #include "../support/adapter.h"
+#include "../support/scratch.h"
 
 #include <math.h>
 
@@ -9,8 +10,6 @@
 #define Q "model.layers.0.self_attn.q_proj"
 #define PAIR Q ".lora_a:F32:64x4 " Q ".lora_b:F32:4x32"
 #define PEFT_PAIR BASE Q ".lora_A.weight:F32:4x64 " BASE Q ".lora_B.weight:F32:32x4"
-
-static char *dir;
 
 static struct adapter_file *open_good(const char *config, const char *spec)
 {
@@ -500,21 +499,7 @@ static void test_slow_pattern(void **state)
                 1.5);
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    dir = tmp_make();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    tmp_remove(dir);
-    return 0;
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {

@@ -228,8 +228,7 @@ static void check_dora(const struct adapter *a, const struct weight *w, const ch
         m = dtype_load(m_type, &m, 0);
         assert_true(d->dora->m[o] == (inside ? m : 1));
         for (double s = -1; s <= 2; s += 0.5) {
-            double f = sqrt((double)d->dora->ww[o] + 2 * s * (double)d->dora->scale * (double)d->dora->wd[o] +
-                            s * s * (double)d->dora->scale * (double)d->dora->scale * (double)d->dora->dd[o]);
+            double f = sqrt((double)d->dora->ww[o] + 2 * s * (double)d->dora->wd[o] + s * s * (double)d->dora->dd[o]);
             double want = inside ? norm_of(w, o, p, s) : 1;
             if (!(fabs(f - want) <= 1e-5 * (want + 1)))
                 fail_msg("%s row %d at %g: %g, not %g", w->name, (int)o, s, f, want);

@@ -11,14 +11,12 @@
 
 #include <cmocka.h>
 
-#include "../support/tmp.h"
+#include "../support/scratch.h"
 #include "base/dir.h"
-
-static char *top;
 
 static int entries(void)
 {
-    DIR *d = opendir(top);
+    DIR *d = opendir(dir);
     int  n = -2;
     while (readdir(d))
         n++;
@@ -29,13 +27,13 @@ static int entries(void)
 static bool exists(const char *name)
 {
     struct stat st;
-    return lstat(tmp_path(top, name), &st) == 0;
+    return lstat(tmp_path(dir, name), &st) == 0;
 }
 
 static int begin(struct dir_out *o, const char *name, bool force, struct error *e)
 {
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/%s", top, name);
+    snprintf(path, sizeof path, "%s/%s", dir, name);
     return dir_out_begin(o, path, NULL, force, e);
 }
 
@@ -82,11 +80,11 @@ static void existing_is_refused(void **state)
     dir_out_abort(&o);
     /* also when it comes into being meanwhile */
     assert_int_equal(begin(&o, "late", false, &e), 0);
-    assert_int_equal(mkdir(tmp_path(top, "late"), 0755), 0);
+    assert_int_equal(mkdir(tmp_path(dir, "late"), 0755), 0);
     int before = entries();
     assert_int_equal(dir_out_finish(&o, &e), ERR_INVALID);
     assert_int_equal(entries(), before - 1);
-    assert_int_equal(rmdir(tmp_path(top, "late")), 0);
+    assert_int_equal(rmdir(tmp_path(dir, "late")), 0);
 }
 
 static void force_replaces_models_only(void **state)
@@ -104,11 +102,11 @@ static void force_replaces_models_only(void **state)
     assert_int_equal(begin(&o, "new", true, &e), ERR_INVALID); /* no config.json: not known as a model */
     assert_non_null(strstr(e.msg, "remove it first"));
     assert_true(exists("new/other"));
-    tmp_puts(top, "file", "text");
+    tmp_puts(dir, "file", "text");
     assert_int_equal(begin(&o, "file", true, &e), ERR_INVALID);
-    assert_int_equal(symlink(top, tmp_path(top, "link")), 0);
+    assert_int_equal(symlink(dir, tmp_path(dir, "link")), 0);
     assert_int_equal(begin(&o, "link", true, &e), ERR_INVALID);
-    assert_int_equal(mkdir(tmp_path(top, "empty"), 0755), 0);
+    assert_int_equal(mkdir(tmp_path(dir, "empty"), 0755), 0);
     assert_int_equal(begin(&o, "empty", true, &e), 0);
     assert_int_equal(dir_out_write(&o, "config.json", "{}", 2, &e), 0);
     assert_int_equal(dir_out_finish(&o, &e), 0);
@@ -122,18 +120,18 @@ static void the_source_stays(void **state)
     struct error   e = {0};
     char           model[PATH_MAX], file[PATH_MAX], path[PATH_MAX];
     (void)state;
-    snprintf(model, sizeof model, "%s/source", top);
+    snprintf(model, sizeof model, "%s/source", dir);
     mkdir(model, 0755);
     tmp_puts(model, "config.json", "{}");
     snprintf(file, sizeof file, "%s/config.json", model);
     const char *const same[] = {"source", "source/", "./source", "source/../source"};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
-        snprintf(path, sizeof path, "%s/%s", top, same[i]);
+        snprintf(path, sizeof path, "%s/%s", dir, same[i]);
         assert_int_equal(dir_out_begin(&o, path, model, true, &e), ERR_INVALID);
         assert_non_null(strstr(e.msg, "which is read"));
         assert_int_equal(dir_out_begin(&o, path, file, true, &e), ERR_INVALID);
     }
-    snprintf(path, sizeof path, "%s/source2", top); /* a name that begins alike */
+    snprintf(path, sizeof path, "%s/source2", dir); /* a name that begins alike */
     mkdir(path, 0755);
     assert_int_equal(dir_out_begin(&o, path, model, true, &e), 0);
     dir_out_abort(&o);
@@ -179,8 +177,8 @@ static void killed_runs_are_swept(void **state)
     const char *const others[] = {".other.tmp-1-0", ".killed.tmp-1-0.old", ".killed.tmp-1-", "killed.tmp-1-0",
                                   ".killed.tmp-1"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        assert_int_equal(mkdir(tmp_path(top, others[i]), 0755), 0);
-    assert_int_equal(symlink(".other.tmp-1-0", tmp_path(top, ".killed.tmp-2-0")), 0);
+        assert_int_equal(mkdir(tmp_path(dir, others[i]), 0755), 0);
+    assert_int_equal(symlink(".other.tmp-1-0", tmp_path(dir, ".killed.tmp-2-0")), 0);
     assert_true(exists(left));
     assert_int_equal(begin(&o, "killed", false, NULL), 0);
     assert_false(exists(left));
@@ -190,20 +188,6 @@ static void killed_runs_are_swept(void **state)
         assert_true(exists(others[i]));
     assert_true(exists(".killed.tmp-2-0"));
     dir_out_abort(&o);
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    top = tmp_make();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    tmp_remove(top);
-    return 0;
 }
 
 int main(void)

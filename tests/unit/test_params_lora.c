@@ -352,25 +352,28 @@ static void test_fused(void **state)
     }
 }
 
+static void run_forms(const struct files *files)
+{
+    for (size_t i = 0; i < ARRAY_LEN(forms); i++)
+        run_job(&forms[i], files);
+}
+
 static void test_mlx(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(forms); i++)
-        run_job(&forms[i], &mlx);
+    run_forms(&mlx);
 }
 
 static void test_peft(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(forms); i++)
-        run_job(&forms[i], &peft);
+    run_forms(&peft);
 }
 
 static void test_dora(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(forms); i++)
-        run_job(&forms[i], &dora);
+    run_forms(&dora);
 }
 
 static void test_full(void **state)
@@ -402,20 +405,6 @@ static void test_range(void **state)
     adapter_unref(a);
     job_deinit(&j);
     close_table(&t);
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = tmp_make();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    tmp_remove(dir);
-    return 0;
 }
 
 int main(void)

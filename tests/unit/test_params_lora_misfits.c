@@ -116,20 +116,6 @@ static void test_replaced(void **state)
     close_table(&t);
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    dir = tmp_make();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    tmp_remove(dir);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_misfits), cmocka_unit_test(test_dora_refusals),

@@ -1,10 +1,9 @@
 /* Quantizing and dequantizing rows that are stacks: every matrix comes out as it would alone, under the names and shapes
  * that the table binds again. */
+#include "../support/scratch.h"
 #include "../support/table.h"
 #include "base/half.h"
 #include "convert/rewrite.h"
-
-static char *dir;
 
 /* Rewrites the table's checkpoint, bound in `from`, and binds the output as `to`. */
 static void rewrite(struct table *from, struct table *to, struct convert_options *o, struct rewrite_counts *counts)
@@ -225,20 +224,6 @@ static void test_in_place(void **state)
     (void)state;
     change_in_place(&(struct table_form){{0}, DTYPE_F16});
     change_in_place(&(struct table_form){{QUANT_AFFINE, 4, 32, DTYPE_F16}, DTYPE_F16});
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = tmp_make();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    tmp_remove(dir);
-    return 0;
 }
 
 int main(void)

@@ -2,11 +2,10 @@
  * fit is named; packing, releasing, describing and comparing with config.json take them like any row. */
 #include <math.h>
 
+#include "../support/scratch.h"
 #include "../support/table.h"
 #include "cpu/cpu.h"
 #include "model/quant_config.h"
-
-static char *dir;
 
 static const struct table_form forms[] = {
     {{0}, DTYPE_F32},
@@ -264,20 +263,6 @@ static void test_compare(void **state)
         config_free(c);
         table_deinit(&t);
     }
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = tmp_make();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    tmp_remove(dir);
-    return 0;
 }
 
 int main(void)
