@@ -128,7 +128,7 @@ $(EXAMPLES): $(B)/%: %.c include/mlxcel.h $(LIB)
 	$(CC) -Iinclude -std=c11 $(OPT) $(WARN) $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
 
 ## make programs   the library, the programs and all test programs of one variant
-programs: all $(TESTS) $(KCHECK) $(FUZZ) $(EXAMPLES)
+programs: all $(TESTS) $(KCHECK) $(FUZZ) $(EXAMPLES) $(B)/tests/families/check_family
 
 # Virtual environments: build/venv-NAME has the packages of requirements.txt that are marked with NAME.
 VENV := build/venv-check

@@ -1,0 +1,129 @@
+"""What a row of the tables in this folder says, and the defaults that all rows share.
+
+    Row(name, sizes...)     name: <model_type>[-<variant>], the folder of the fixture
+
+`config` goes to transformers' config class of the model type; with source "mlx" (families that transformers lacks) it is
+config.json itself, and the tensors are those of mlx-lm's model. The config that transformers writes is brought to the
+style of the files on the hub (rope at the top level, torch_dtype, no layer_types), unless `style` is "t5".
+"""
+import json
+import re
+from dataclasses import dataclass, field
+
+# Fields of PretrainedConfig that say nothing about the computation.
+NOISE = {
+    "_name_or_path", "add_cross_attention", "attention_dropout", "chunk_size_feed_forward", "cross_attention_hidden_size",
+    "decoder_start_token_id", "finetuning_task", "id2label", "initializer_range", "is_decoder", "is_encoder_decoder",
+    "label2id", "output_attentions", "output_hidden_states", "output_router_logits", "pad_token_id", "pretraining_tp",
+    "problem_type", "return_dict", "router_aux_loss_coef", "router_jitter_noise", "sep_token_id", "use_cache",
+}
+
+# Kinds of values by tensor name, the first that fits; "weight G": evenly around 0, G binary orders above what keeps the
+# output of a linear layer as large as its input. "weight0" is the same for weights stored as [in, out].
+KINDS = [
+    (r"A_log$", "decay"),
+    (r"dt_bias$|dt_proj\.bias$", "dt"),
+    (r"\.D$", "norm"),
+    (r"conv1?d?\.weight$|conv\.conv\.weight$", "uniform -1"),
+    (r"norm[^.]*(\.\w+)?\.weight$|layernorm|\bln_\w+\.weight$|norm$", "norm"),
+    (r"e_score_correction_bias$|expert_bias$|moe_statics", "uniform -2"),
+    (r"sinks$", "uniform 1"),
+    (r"bias$", "uniform -1"),
+    (r"embed_tokens|word_embeddings|\bwte\b|embed_in|embeddings", "uniform 0"),
+    (r"\bgate\.weight$|router(\.\w+)?\.weight$|shared_expert_gate", "weight 1"),
+    (r"(q|k|qkv|Wqkv|query|key)_(\w_)?proj\.weight$|query_key_value\.weight|q_b_proj|Wqkv|c_attn\.weight|att_proj", "weight 1"),
+    (r"", "weight 0"),
+]
+
+SIZES = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
+             head_dim=16, vocab_size=67, max_position_embeddings=512)
+# Where heads have no size of their own: 96 / 6 = 16.
+WIDE = dict(SIZES, hidden_size=96)
+del WIDE["head_dim"]
+
+
+@dataclass
+class Row:
+    name: str
+    config: dict
+    model_type: str = ""          # default: the name without what follows the first "-"
+    style: str = "hub"            # of config.json: "hub" or "t5"
+    source: str = "hf"            # who says what tensors there are: "hf" or "mlx"
+    add: dict = field(default_factory=dict)     # fields of config.json, beside or instead of what transformers writes
+    drop: tuple = ()              # fields of config.json that older files lack
+    keep: tuple = ()              # fields that the hub style would take away
+    kinds: list = field(default_factory=list)   # before KINDS
+    dtype: str = "BF16"           # of the tensors, but for
+    dtypes: dict = field(default_factory=dict)  # pattern -> dtype
+    rename: list = field(default_factory=list)  # (pattern, replacement): from what transformers saves to the hub's names
+    extra: dict = field(default_factory=dict)   # tensors to ignore on purpose: name -> (dtype, shape)
+    hf: str = ""                  # why transformers gives no logits
+    mlx: str = ""                 # why mlx-lm gives no logits
+    layout: str = ""              # why mlx-lm cannot even load it, so that there is no mlx.json
+    mlx_config: dict = field(default_factory=dict)  # fields that only mlx-lm is given
+    repair: tuple = ()            # names of repairs.py, for mlx-lm
+    quiet: str = ""               # pattern of parameters that may hardly change the logits
+    tokens: int = 34
+    note: str = ""
+    draws: object = None          # tests/familyfuzz: function(rng) -> fields of `config` to try instead
+
+    def __post_init__(self):
+        self.model_type = self.model_type or self.name.split("-")[0]
+
+    def kind(self, name, shape):
+        """How the values of a tensor are drawn, in the words of tests/families/familylib.py."""
+        rule = next(rule for pattern, rule in [*self.kinds, *KINDS] if re.search(pattern, name))
+        word, *numbers = rule.split()
+        if not word.startswith("weight"):
+            return rule
+        inputs = shape[0 if word == "weight0" else -1]
+        e = int(numbers[0]) - max(0, (inputs // 3).bit_length() // 2)
+        return f"uniform {e}"
+
+    def dtype_of(self, name):
+        return next((d for pattern, d in self.dtypes.items() if re.search(pattern, name)), self.dtype)
+
+    def hub_name(self, name):
+        for pattern, to in self.rename:
+            name = re.sub(pattern, to, name)
+        return name
+
+    def config_json(self, written):
+        """config.json out of what transformers wrote."""
+        config = {k: v for k, v in written.items() if k not in NOISE}
+        for part in [config] + [v for k, v in config.items() if k.endswith("_config") and isinstance(v, dict)]:
+            for k in NOISE & part.keys():
+                del part[k]
+            if self.style == "hub":
+                hub_style(part, self.keep)
+        config.update(self.add)
+        for k in self.drop:
+            config.pop(k, None)
+        return config
+
+
+    def for_mlx(self, config):
+        """What mlx-lm is given instead of fields of config.json: many of its models read only the hub's style of rope."""
+        hub = json.loads(json.dumps(config))
+        if self.style == "t5":
+            hub_style(hub, ["layer_types"])
+        return {**hub, **self.mlx_config}
+
+
+def hub_style(config, keep):
+    rope = config.pop("rope_parameters", None) if "rope_parameters" not in keep else None
+    if rope and not any(isinstance(v, dict) for v in rope.values()):
+        rope = dict(rope)
+        for k in ("rope_theta", "partial_rotary_factor"):
+            if k in rope:
+                config[k] = rope.pop(k)
+        scaled = rope.get("rope_type", "default") != "default"
+        config["rope_scaling"] = {**rope, "type": rope["rope_type"]} if scaled else None
+    elif rope:
+        config["rope_parameters"] = rope
+    if "dtype" in config:
+        config["torch_dtype"] = config.pop("dtype")
+    if "layer_types" not in keep:
+        config.pop("layer_types", None)
+    if "transformers_version" in config:
+        config["transformers_version"] = "4.57.1"
