@@ -29,10 +29,10 @@ static json_t *shape_of(const struct param *p)
 }
 
 /* Bytes of a token in each type of cache. */
-static json_t *cache_bytes(const struct model_desc *d)
+static json_t *cache_bytes(const struct model *m)
 {
-    return json_pack("{s:I, s:I, s:I}", "f32", (json_int_t)desc_kv_bytes_per_token(d, 4), "f16",
-                     (json_int_t)desc_kv_bytes_per_token(d, 2), "q8_0", (json_int_t)desc_kv_bytes_per_token(d, 1));
+    return json_pack("{s:I, s:I, s:I}", "f32", (json_int_t)model_kv_bytes_per_token(m, 4), "f16",
+                     (json_int_t)model_kv_bytes_per_token(m, 2), "q8_0", (json_int_t)model_kv_bytes_per_token(m, 1));
 }
 
 static json_t *describe(const struct model *m, json_t *warnings)
@@ -52,7 +52,7 @@ static json_t *describe(const struct model *m, json_t *warnings)
     return json_pack("{s:s, s:i, s:I, s:I, s:o, s:I, s:o, s:I, s:i, s:i, s:b, s:o, s:o}", "model_type",
                      m->desc.model_type, "layers", m->desc.n_layer, "parameters", (json_int_t)m->n_parameter, "bytes",
                      (json_int_t)bytes, "modes", modes, "kv_bytes_per_token",
-                     (json_int_t)desc_kv_bytes_per_token(&m->desc, 2), "cache_types", cache_bytes(&m->desc), "context",
+                     (json_int_t)model_kv_bytes_per_token(m, 2), "cache_types", cache_bytes(m), "context",
                      (json_int_t)m->desc.n_context, "hidden_size", m->desc.n_embd, "vocab_size", m->desc.n_vocab,
                      "tied", (int)m->tied, "tensors", tensors, "warnings", json_incref(warnings));
 }

@@ -341,7 +341,7 @@ void mlxcel_get_info(const struct mlxcel *m, struct mlxcel_info *info)
                                  .context_model = (int)MIN(d->n_context, (int64_t)INT32_MAX),
                                  .n_parameter = m->model->n_parameter,
                                  .weights_bytes = (int64_t)checkpoint_bytes(m->model->checkpoint),
-                                 .kv_bytes_per_token = desc_kv_bytes_per_token(d, m->backend->kv_elem_size),
+                                 .kv_bytes_per_token = model_kv_bytes_per_token(m->model, m->backend->kv_elem_size),
                                  .lora_bytes = (int64_t)registry_bytes(m->registry),
                                  .load_seconds = m->load_seconds,
                                  .has_tokenizer = m->tokenizer != NULL,

@@ -34,7 +34,7 @@ static void describe(struct model_desc *m, struct config *c, struct arena *a, co
     m->n_layer = (int)config_int(c, "num_hidden_layers", 1, DESC_LAYERS_MAX);
     m->n_vocab = (int)config_int(c, "vocab_size", 1, 1 << 24);
     m->n_context = config_int_or(c, "max_position_embeddings", 1, (int64_t)1 << 31, d->n_context);
-    m->norm_eps = (float)config_num_or(c, "rms_norm_eps", 0, 1, 1e-6);
+    m->norm = (struct norm_desc){.kind = NORM_RMS, .eps = (float)config_num_or(c, "rms_norm_eps", 0, 1, 1e-6)};
     m->tie = !config_has(c, "tie_word_embeddings")             ? TIE_BY_FILE
              : config_bool_or(c, "tie_word_embeddings", false) ? TIE_YES
                                                                : TIE_NO;
@@ -58,7 +58,8 @@ static void describe(struct model_desc *m, struct config *c, struct arena *a, co
         return;
     }
     for (int i = 0; i < m->n_layer; i++)
-        m->layer[i] = (struct layer_desc){.mix = MIX_ATTN, .ff = FF_GATED, .attn = attn, .ffn = ff};
+        m->layer[i] = (struct layer_desc){
+            .mix = MIX_ATTN, .ff = FF_GATED, .mix_norm = m->norm, .ff_norm = m->norm, .attn = attn, .ffn = ff};
 }
 
 /* Llama (Touvron et al. 2023; Llama 3: Dubey et al. 2024). */
@@ -103,6 +104,6 @@ void arch_qwen3(struct model_desc *m, struct config *c, struct arena *a)
 {
     describe(m, c, a, &(struct defaults){.head_dim = 128, .n_kv_head = 32, .n_context = 32768});
     for (int i = 0; i < m->n_layer; i++)
-        m->layer[i].attn.qk_norm = true;
+        m->layer[i].attn.qk_norm = m->norm;
     qwen_windows(m, c);
 }

@@ -47,7 +47,8 @@ static int unknown(const char *type, struct error *e)
 int arch_describe(struct model_desc *m, struct config *c, struct arena *a, struct error *e)
 {
     const char *type = config_str(c, "model_type");
-    *m = (struct model_desc){0};
+    *m = (struct model_desc){.prefix = "", .residual_scale = 1, .embed_scale = 1, .logit_scale = 1};
+    desc_names(m->name);
     if (config_has(c, "model_file"))
         config_fault(c, ERR_UNSUPPORTED, "model_file", "names Python code, which is never run");
     int err = config_report(c, e);

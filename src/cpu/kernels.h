@@ -15,7 +15,7 @@
 struct linear_fns; /* linear.h */
 struct bf16_fns;   /* linear.h: products of bfloat16 pairs */
 struct attn_fns;   /* attn.h */
-struct row_fns;    /* rows.h: norm, silu_mul, add, rope, conversions */
+struct row_fns;    /* rows.h: norms, activations, add, rope, conversions */
 struct lora_fns;   /* lora.h: products with adapters */
 
 struct cpu {
@@ -51,7 +51,7 @@ const struct attn_fns   *attn_fns_for(enum cpu_level level);
 const struct row_fns    *row_fns_for(enum cpu_level level);
 const struct lora_fns   *lora_fns_for(enum cpu_level level);
 
-void linear_install(struct cpu *c); /* ops embed, linear, linear_many, linear_silu_mul; prepare, release, packed_size */
+void linear_install(struct cpu *c); /* ops embed, linear, linear_many, linear_act_mul; prepare, release, packed_size */
 int  linear_reserve(struct cpu *c, struct error *e);
 int  lora_reserve(struct cpu *c, struct error *e); /* keeps what it had when it fails */
 void attn_install(struct cpu *c);                  /* op attention */

@@ -1,4 +1,4 @@
-/* The linear operations of the CPU backend: embed, linear, linear_many, linear_silu_mul.
+/* The linear operations of the CPU backend: embed, linear, linear_many, linear_act_mul.
  *
  * One operation is one run of the pool. Its work is a list of items, one per tile of 16 outputs and chunk of rows,
  * split evenly over the threads:
@@ -134,11 +134,12 @@ struct job {
     struct acts                 acts;
     bool                        quantize; /* some weight wants quantized rows */
     bool                        round;    /* some weight wants rows of bfloat16 */
-    bool                        silu;     /* w[0], w[1]: gate, up of equal shape; y[0] = silu(y[0]) * y[1] */
-    int64_t                     tiles;    /* of all products (of one when silu) */
-    int64_t                     chunk;    /* rows of an item */
-    int            side[LORA_WEIGHTS];    /* tiles of a product that are computed together if there are so many */
-    bool           adapted;               /* lora says how */
+    bool                        gated;    /* w[0], w[1]: gate, up of equal shape; y[0] = act(y[0]) * y[1] */
+    struct act                  act;
+    int64_t                     tiles; /* of all products (of one when gated) */
+    int64_t                     chunk; /* rows of an item */
+    int            side[LORA_WEIGHTS]; /* tiles of a product that are computed together if there are so many */
+    bool           adapted;            /* lora says how */
     struct lora_op lora;
 };
 
@@ -251,17 +252,17 @@ static void product(const struct job *j, int k, int64_t tile, int n_tile, int64_
         lora_tiles(&j->lora, k, j->w[k], tile, n_tile, row, n, j->y[k]);
 }
 
-static void silu_tiles(const struct job *j, int64_t tile, int n_tile, int64_t row, int64_t n)
+static void act_tiles(const struct job *j, int64_t tile, int n_tile, int64_t row, int64_t n)
 {
     int64_t o = tile * LINEAR_TILE, cols = MIN((int64_t)n_tile * LINEAR_TILE, packed_of(j->w[0])->n_out - o);
     for (int64_t r = row; r < row + n; r++) {
         float *y = tensor_row(j->y[0], r) + o;
-        j->cpu->rows->silu_mul(y, tensor_row(j->y[1], r) + o, y, cols);
+        j->cpu->rows->act_mul(j->act, y, tensor_row(j->y[1], r) + o, y, cols);
     }
 }
 
 /* How many tiles of a form are computed together, where there are so many. For one row of integer codes, and for rows with
- * adapters, that is one after the other; what follows, adapters and silu, comes once for all. */
+ * adapters, that is one after the other; what follows, adapters and activation, comes once for all. */
 static int side_by_side(const struct job *j, const struct packed *p)
 {
     return p->form == LINEAR_BF16 || j->x.n_row == 1 || j->adapted ? LINEAR_GEMV_TILES : 1;
@@ -274,13 +275,13 @@ static int do_item(const struct job *j, int64_t item, int64_t max, int member)
     int     k = 0, n_tile = 1;
     while (tile >= packed_of(j->w[k])->n_tile)
         tile -= packed_of(j->w[k++])->n_tile;
-    int last = j->silu ? 1 : k; /* gate and up may be stored in different forms */
+    int last = j->gated ? 1 : k; /* gate and up may be stored in different forms */
     if (MIN(max, packed_of(j->w[k])->n_tile - tile) >= LINEAR_GEMV_TILES)
         n_tile = MIN(j->side[k], j->side[last]);
     for (; k <= last; k++)
         product(j, k, tile, n_tile, row, n, member);
-    if (j->silu)
-        silu_tiles(j, tile, n_tile, row, n);
+    if (j->gated)
+        act_tiles(j, tile, n_tile, row, n);
     return n_tile;
 }
 
@@ -358,7 +359,7 @@ static void job_run(struct run *r, struct job *j)
         bytes = MAX(bytes, n_in * demand(j, k, j->w[k]));
         for (int64_t i = 0; i < j->lora.n_rows && j->lora.replaced[k]; i++)
             bytes = MAX(bytes, n_in * demand(j, k, lora_weight_of(j->lora.rows[i].set, j->w[k])));
-        if (k == 0 || !j->silu)
+        if (k == 0 || !j->gated)
             j->tiles += packed_of(j->w[k])->n_tile;
     }
     j->acts = acts_of(j->cpu, n_in, j->x.n_row == 1 ? 1 : LINEAR_GROUP);
@@ -385,12 +386,12 @@ static void cpu_linear_many(struct run *r, int n, const struct weight *const *w,
     job_run(r, &j);
 }
 
-static void cpu_linear_silu_mul(struct run *r, const struct weight *gate, const struct weight *up, struct tensor x,
-                                struct tensor tmp, struct tensor y)
+static void cpu_linear_act_mul(struct run *r, struct act act, const struct weight *gate, const struct weight *up,
+                               struct tensor x, struct tensor tmp, struct tensor y)
 {
     const struct weight *w[] = {gate, up};
     struct tensor        out[] = {y, tmp};
-    struct job           j = {.cpu = (struct cpu *)r->backend, .n = 2, .w = w, .y = out, .x = x, .silu = true};
+    struct job j = {.cpu = (struct cpu *)r->backend, .n = 2, .w = w, .y = out, .x = x, .gated = true, .act = act};
     job_run(r, &j);
 }
 
@@ -434,7 +435,7 @@ void linear_install(struct cpu *c)
     c->base.ops.embed = cpu_embed;
     c->base.ops.linear = cpu_linear;
     c->base.ops.linear_many = cpu_linear_many;
-    c->base.ops.linear_silu_mul = cpu_linear_silu_mul;
+    c->base.ops.linear_act_mul = cpu_linear_act_mul;
     c->base.prepare = linear_prepare;
     c->base.release = linear_release;
     c->base.packed_size = linear_packed_size;

@@ -118,6 +118,8 @@ static int prepare_vector(struct cpu *c, struct weight *w, struct error *e)
     if (!v)
         return error_nomem(e, w->name);
     quant_widen(w->dtype, w->data, w->n_out * w->n_in, v);
+    for (int64_t i = 0; w->plus != 0 && i < w->n_out * w->n_in; i++)
+        v[i] += w->plus;
     w->packed = v;
     return 0;
 }

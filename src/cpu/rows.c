@@ -25,8 +25,9 @@ struct job {
     void (*rows)(const struct job *j, int64_t lo, int64_t hi);
     const struct row_fns *fns;
     struct run           *run;
-    const struct weight  *w;
-    float                 eps;
+    const struct norm    *norm;
+    struct act            act;
+    float                 scale;
     const struct rope    *rope;
     const struct attn    *attn;
     int                   n_head, head_dim;
@@ -57,60 +58,60 @@ static void job_run(struct run *r, struct job *j, int64_t cost)
 /* Row i: its adapters may replace the weight. */
 static void norm_row(const struct job *j, int64_t i, const float *x, float *y)
 {
-    const struct weight *w = j->run->step->lora ? lora_weight_of(run_lora(j->run, i), j->w) : j->w;
-    int64_t              n = w->n_in;
-    for (int64_t k = 0; k + n <= j->y.n_col; k += n)
-        j->fns->rms_norm(x + k, w->packed, j->eps, n, y + k);
+    const struct norm   *m = j->norm;
+    const struct weight *w = j->run->step->lora ? lora_weight_of(run_lora(j->run, i), &m->w) : &m->w;
+    for (int64_t k = 0; k + m->n <= j->y.n_col; k += m->n)
+        j->fns->rms_norm(x + k, w->packed, m->eps, m->n, y + k);
 }
 
-static void rms_norm_rows(const struct job *j, int64_t lo, int64_t hi)
+static void norm_rows(const struct job *j, int64_t lo, int64_t hi)
 {
     for (int64_t i = lo; i < hi; i++)
         norm_row(j, i, tensor_row(j->a, i), tensor_row(j->y, i));
 }
 
-static void cpu_rms_norm(struct run *r, const struct weight *w, float eps, struct tensor x, struct tensor y)
+static void cpu_norm(struct run *r, const struct norm *n, struct tensor x, struct tensor y)
 {
-    struct job j = {.rows = rms_norm_rows, .w = w, .eps = eps, .a = x, .y = y};
+    struct job j = {.rows = norm_rows, .norm = n, .a = x, .y = y};
     job_run(r, &j, y.n_col);
 }
 
-static void add_rms_norm_rows(const struct job *j, int64_t lo, int64_t hi)
+static void add_norm_rows(const struct job *j, int64_t lo, int64_t hi)
 {
     for (int64_t i = lo; i < hi; i++) {
-        j->fns->add(tensor_row(j->a, i), tensor_row(j->b, i), j->b.n_col);
+        j->fns->add(tensor_row(j->a, i), j->scale, tensor_row(j->b, i), j->b.n_col);
         norm_row(j, i, tensor_row(j->b, i), tensor_row(j->y, i));
     }
 }
 
-static void cpu_add_rms_norm(struct run *r, const struct weight *w, float eps, struct tensor delta, struct tensor x,
-                             struct tensor y)
+static void cpu_add_norm(struct run *r, const struct norm *n, float scale, struct tensor delta, struct tensor x,
+                         struct tensor y)
 {
-    struct job j = {.rows = add_rms_norm_rows, .w = w, .eps = eps, .a = delta, .b = x, .y = y};
+    struct job j = {.rows = add_norm_rows, .norm = n, .scale = scale, .a = delta, .b = x, .y = y};
     job_run(r, &j, 2 * y.n_col);
 }
 
 static void add_rows(const struct job *j, int64_t lo, int64_t hi)
 {
     for (int64_t i = lo; i < hi; i++)
-        j->fns->add(tensor_row(j->a, i), tensor_row(j->y, i), j->y.n_col);
+        j->fns->add(tensor_row(j->a, i), j->scale, tensor_row(j->y, i), j->y.n_col);
 }
 
-static void cpu_add(struct run *r, struct tensor x, struct tensor y)
+static void cpu_add(struct run *r, float scale, struct tensor x, struct tensor y)
 {
-    struct job j = {.rows = add_rows, .a = x, .y = y};
+    struct job j = {.rows = add_rows, .scale = scale, .a = x, .y = y};
     job_run(r, &j, y.n_col);
 }
 
-static void silu_mul_rows(const struct job *j, int64_t lo, int64_t hi)
+static void act_mul_rows(const struct job *j, int64_t lo, int64_t hi)
 {
     for (int64_t i = lo; i < hi; i++)
-        j->fns->silu_mul(tensor_row(j->a, i), tensor_row(j->b, i), tensor_row(j->y, i), j->y.n_col);
+        j->fns->act_mul(j->act, tensor_row(j->a, i), tensor_row(j->b, i), tensor_row(j->y, i), j->y.n_col);
 }
 
-static void cpu_silu_mul(struct run *r, struct tensor gate, struct tensor up, struct tensor y)
+static void cpu_act_mul(struct run *r, struct act act, struct tensor gate, struct tensor up, struct tensor y)
 {
-    struct job j = {.rows = silu_mul_rows, .a = gate, .b = up, .y = y};
+    struct job j = {.rows = act_mul_rows, .act = act, .a = gate, .b = up, .y = y};
     job_run(r, &j, 4 * y.n_col);
 }
 
@@ -197,13 +198,13 @@ static void cpu_kv_write(struct run *r, const struct attn *a, struct tensor k, s
 void rows_install(struct cpu *c)
 {
     struct ops *o = &c->base.ops;
-    o->rms_norm = cpu_rms_norm;
+    o->norm = cpu_norm;
     o->add = cpu_add;
-    o->silu_mul = cpu_silu_mul;
+    o->act_mul = cpu_act_mul;
     o->rope_angles = cpu_rope_angles;
     o->rope = cpu_rope;
     o->kv_write = cpu_kv_write;
     o->gather_rows = cpu_gather_rows;
-    o->add_rms_norm = cpu_add_rms_norm;
+    o->add_norm = cpu_add_norm;
     o->rope_kv_write = cpu_rope_kv_write;
 }

@@ -1,4 +1,4 @@
-/* Internal: the kernels of row operations (norm, add, silu, rope, 16-bit and 8-bit conversion). Every level gives the same bits:
+/* Internal: the kernels of row operations (norms, add, activations, rope, 16-bit and 8-bit conversion). Every level gives the same bits:
  * the kernels are written once (rows_kernels.h) on the 16 lanes of vec.h.
  *
  * Arrays may be unaligned; n is any count; y may be x where both are given. */
@@ -8,12 +8,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tensor/ops.h"
+
 struct row_fns {
     /* y = (x * r) * w, r = 1 / sqrt(sum / n + eps); sum: lane j takes columns j, j + 16, ... in one fma chain, then the
      * tree of vf_sum. */
     void (*rms_norm)(const float *x, const float *w, float eps, int64_t n, float *y);
-    void (*add)(const float *x, float *y, int64_t n); /* y += x */
-    void (*silu_mul)(const float *gate, const float *up, float *y, int64_t n);
+    void (*add)(const float *x, float scale, float *y, int64_t n); /* y += scale x, product and sum rounded */
+    void (*act_mul)(struct act act, const float *gate, const float *up, float *y, int64_t n); /* y = act(gate) up */
     /* Rotates the pairs of one head: a' = a cos - b sin, b' = a sin + b cos, every product and sum rounded.
      * cs: [dims / 2][2] cosines and sines. */
     void (*rope)(float *x, const float *cs, int dims, bool interleaved);

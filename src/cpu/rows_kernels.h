@@ -25,24 +25,34 @@ static void rms_norm(const float *x, const float *w, float eps, int64_t n, float
         vf_store_part(y + i, vf_mul(vf_mul(vf_load_part(x + i, rest), r), vf_load_part(w + i, rest)), rest);
 }
 
-static void add(const float *x, float *y, int64_t n)
+static void add(const float *x, float scale, float *y, int64_t n)
 {
     int64_t i, whole = n & -VEC_LANES;
     int     rest = (int)(n - whole);
+    vf      s = vf_set1(scale);
     for (i = 0; i < whole; i += VEC_LANES)
-        vf_store(y + i, vf_add(vf_load(y + i), vf_load(x + i)));
+        vf_store(y + i, vf_add(vf_load(y + i), vf_mul(vf_load(x + i), s)));
     if (rest)
-        vf_store_part(y + i, vf_add(vf_load_part(y + i, rest), vf_load_part(x + i, rest)), rest);
+        vf_store_part(y + i, vf_add(vf_load_part(y + i, rest), vf_mul(vf_load_part(x + i, rest), s)), rest);
 }
 
-static void silu_mul(const float *gate, const float *up, float *y, int64_t n)
+VEC_INLINE void act_mul_each(vf (*act)(vf), const float *gate, const float *up, float *y, int64_t n)
 {
     int64_t i, whole = n & -VEC_LANES;
     int     rest = (int)(n - whole);
     for (i = 0; i < whole; i += VEC_LANES)
-        vf_store(y + i, vf_mul(vf_silu(vf_load(gate + i)), vf_load(up + i)));
+        vf_store(y + i, vf_mul(act(vf_load(gate + i)), vf_load(up + i)));
     if (rest)
-        vf_store_part(y + i, vf_mul(vf_silu(vf_load_part(gate + i, rest)), vf_load_part(up + i, rest)), rest);
+        vf_store_part(y + i, vf_mul(act(vf_load_part(gate + i, rest)), vf_load_part(up + i, rest)), rest);
+}
+
+static void act_mul(struct act act, const float *gate, const float *up, float *y, int64_t n)
+{
+    switch (act.kind) {
+    case ACT_SILU:
+        act_mul_each(vf_silu, gate, up, y, n);
+        break;
+    }
 }
 
 /* (a, b) turned by the angle whose cosine and sine are c and s. */
@@ -133,7 +143,7 @@ static void from_i8(const int8_t *x, float *y, int64_t n)
 
 #define ROW_FNS                                                                                                        \
     {                                                                                                                  \
-        rms_norm, add, silu_mul, rope, to_f16, from_f16, amax, to_i8, from_i8                                          \
+        rms_norm, add, act_mul, rope, to_f16, from_f16, amax, to_i8, from_i8                                           \
     }
 
 #endif

@@ -2,25 +2,42 @@
 #include "model/desc.h"
 
 #include <math.h>
-
-#include "tensor/kv.h"
+#include <string.h>
 
 static int bad(struct error *e, const struct model_desc *m, int layer, const char *what)
 {
     return error_set(e, ERR_MISFIT, "config.json", "config.json: layer %d of %s: %s", layer, m->model_type, what);
 }
 
+void desc_names(const char *name[NAMES])
+{
+    static const char *const usual[NAMES] = {
+#define NAME(id, text) [NAME_##id] = text,
+#include "model/names.def"
+#undef NAME
+    };
+    memcpy(name, usual, sizeof usual);
+}
+
+static int validate_attn(const struct model_desc *m, int i, struct error *e)
+{
+    const struct attn_desc *a = &m->layer[i].attn;
+    const struct rope_desc *r = &m->rope[a->rope < 0 ? 0 : a->rope];
+    if (a->n_head % a->n_kv_head)
+        return error_set(e, ERR_MISFIT, "num_key_value_heads",
+                         "config.json: num_attention_heads is %d, needed a multiple of num_key_value_heads (%d)",
+                         a->n_head, a->n_kv_head);
+    if (a->rope >= 0 && (r->dims > a->head_dim || r->dims % 2))
+        return bad(e, m, i, "the rotated width must be even and at most head_dim");
+    return 0;
+}
+
 int desc_validate(const struct model_desc *m, struct error *e)
 {
     for (int i = 0; i < m->n_layer; i++) {
-        const struct attn_desc *a = &m->layer[i].attn;
-        const struct rope_desc *r = &m->rope[a->rope];
-        if (a->n_head % a->n_kv_head)
-            return error_set(e, ERR_MISFIT, "num_key_value_heads",
-                             "config.json: num_attention_heads is %d, needed a multiple of num_key_value_heads (%d)",
-                             a->n_head, a->n_kv_head);
-        if (r->dims > a->head_dim || r->dims % 2)
-            return bad(e, m, i, "the rotated width must be even and at most head_dim");
+        int err = m->layer[i].mix == MIX_ATTN ? validate_attn(m, i, e) : 0;
+        if (err)
+            return err;
     }
     return 0;
 }
@@ -56,12 +73,4 @@ void rope_inv_freq(const struct rope_desc *r, float *out)
         }
         out[i] = (float)freq;
     }
-}
-
-int64_t desc_kv_bytes_per_token(const struct model_desc *m, int elem_size)
-{
-    int64_t n = 0;
-    for (int i = 0; i < m->n_layer; i++)
-        n += 2 * m->layer[i].attn.n_kv_head * (int64_t)kv_key_bytes(m->layer[i].attn.head_dim, elem_size);
-    return n;
 }

@@ -1,8 +1,9 @@
 /* What a model is: data that a family function (src/arch) writes once from config.json, then read-only.
  *
- * It says which blocks each layer has and their numbers; it names no file and touches no tensor. From it params.c declares
+ * It says which blocks each layer has and their numbers; it names no file and touches no tensor. From it the blocks declare
  * every parameter, forward.c walks the layers, and the cache is laid out. A field enters here only when two families use it
- * or when it is a number; odd wiring becomes a block file in src/model that the description names.
+ * or when it is a number; odd wiring becomes a block file in src/model that the description names. All zero is the plain
+ * case: a family says only what differs.
  */
 #ifndef MLXCEL_MODEL_DESC_H
 #define MLXCEL_MODEL_DESC_H
@@ -12,30 +13,48 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "tensor/kinds.h"
 
 #define DESC_LAYERS_MAX 1024
 #define DESC_ROPES_MAX 4
 
-enum mix_kind { MIX_ATTN }; /* token mixers; mix_attn.c */
-enum ff_kind { FF_GATED };  /* feed-forward blocks: down(silu(gate(x)) * up(x)); ff_gated.c */
+/* Blocks; blocks.c has the table of their functions. */
+enum mix_kind { MIX_NONE, MIX_ATTN, MIX_KINDS }; /* token mixers: mix_*.c */
+enum ff_kind { FF_NONE, FF_GATED, FF_KINDS };    /* feed-forward blocks: ff_*.c */
+
+/* How a layer puts its blocks together, r being its residual factor and a norm that is absent the identity:
+ *   SEQUENTIAL   x += r mix_post(mix(mix_norm(x)));  x += r ff_post(ff(ff_norm(x)))
+ *   PARALLEL     y = mix_norm(x);  x += r (mix(y) + ff(ff_norm(x)));  without an ff_norm ff reads y, too */
+enum wiring { WIRE_SEQUENTIAL, WIRE_PARALLEL };
+
+struct norm_desc {
+    enum norm_kind kind;
+    bool           no_weight; /* nothing is learned */
+    bool           bias;      /* of a LAYER norm */
+    float          eps;
+    float          plus; /* added to the stored weight: 1 where a model multiplies by (1 + w) */
+};
 
 struct attn_desc {
-    int   n_head, n_kv_head, head_dim;
-    bool  qkv_bias, o_bias;
-    bool  qk_norm; /* an RMS norm over head_dim on every q and k head before rope */
-    int   window;  /* keys a query sees, itself included; 0: all earlier ones */
-    int   rope;    /* index into model_desc.rope */
-    float scale;
+    int              n_head, n_kv_head, head_dim;
+    bool             qkv_bias, o_bias;
+    struct norm_desc qk_norm; /* over head_dim on every q and k head before rope */
+    int              window;  /* keys a query sees, itself included; 0: all earlier ones */
+    int              rope;    /* index into model_desc.rope; -1: none */
+    float            scale;
 };
 
 struct ff_desc {
-    int  n_ff;
-    bool bias;
+    int           n_ff;
+    bool          bias;
+    enum act_kind act;
 };
 
 struct layer_desc {
     enum mix_kind    mix;
     enum ff_kind     ff;
+    enum wiring      wiring;
+    struct norm_desc mix_norm, mix_post, ff_norm, ff_post;
     struct attn_desc attn;
     struct ff_desc   ffn;
 };
@@ -51,20 +70,50 @@ struct rope_desc {
     int64_t           original_context;
 };
 
-enum tie { TIE_NO, TIE_YES, TIE_BY_FILE /* config.json does not say: tied unless lm_head.weight exists */ };
+enum tie { TIE_NO, TIE_YES, TIE_BY_FILE /* config.json does not say: tied unless the head's weight exists */ };
+
+/* The parameters' names in the MLX layout, which are data of the description: names.def has the usual ones. Names with a
+ * layer are after that of NAME_LAYER. */
+enum name {
+#define NAME(id, text) NAME_##id,
+#include "model/names.def"
+#undef NAME
+    NAMES
+};
+
+/* A parameter (or a plane of it) that is not in the files under its own name may be there in another form: the first rule
+ * whose `param` matches and whose `from` is there makes it, on every load path (layout.h). Names are without ".weight";
+ * '*' of `from` is what '*' of `param` matched; '#' counts the matrices of a stack, which are tensors of their own. */
+struct layout_rule {
+    const char *param, *from;
+    bool        transposed;  /* stored [.., in, out] */
+    int         part, parts; /* the part-th of `parts` equal pieces of its outputs; parts 0: all */
+    bool        interleaved; /* the pieces take turns row by row: output o of the piece is row o * parts + part */
+    float       plus;        /* added to its values */
+};
 
 struct model_desc {
     char               model_type[64];
     int                n_layer, n_embd, n_vocab;
     int64_t            n_context; /* max_position_embeddings */
-    float              norm_eps;
     enum tie           tie;
+    struct norm_desc   norm;                       /* the last one, before the head */
+    float              embed_scale;                /* multiplies embeddings; 1: none */
+    float              residual_scale;             /* multiplies what a block adds; 1: none */
+    float              logit_scale, logit_softcap; /* logits * scale (1: none), then cap tanh(logits / cap) (0: none) */
     int                n_rope;
     struct rope_desc   rope[DESC_ROPES_MAX];
-    struct layer_desc *layer; /* [n_layer], in the arena that arch_describe was given */
+    struct layer_desc *layer;       /* [n_layer], in the arena that arch_describe was given */
+    const char        *name[NAMES]; /* arch_describe fills it from names.def before the family changes what differs */
+    const char        *prefix;      /* before every name: "language_model." of a wrapper; "" */
+    /* How files may hold parameters otherwise than in the MLX layout; ends with a NULL param. NULL: no other way. */
+    const struct layout_rule *layout;
     /* Tensors that the files may hold and the model ignores: NULL-terminated patterns, '*' matches any run of characters. */
     const char *const *ignore;
 };
+
+/* The usual names. */
+void desc_names(const char *name[NAMES]);
 
 /* Checks what combines with what: the last word before parameters are declared. */
 int desc_validate(const struct model_desc *m, struct error *e);
@@ -72,8 +121,5 @@ int desc_validate(const struct model_desc *m, struct error *e);
 /* Rope's inverse frequencies [dims / 2] of a description. Formulas: RoFormer (Su et al. 2021); linear: position
  * interpolation (Chen et al. 2023); llama3: as in transformers' modeling_rope_utils. */
 void rope_inv_freq(const struct rope_desc *r, float *out);
-
-/* Bytes that one cached token takes in all layers. */
-int64_t desc_kv_bytes_per_token(const struct model_desc *m, int elem_size);
 
 #endif

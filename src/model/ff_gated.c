@@ -1,30 +1,39 @@
-/* The gated feed-forward block (SwiGLU): y = (silu(x Wg^T + bg) * (x Wu^T + bu)) Wd^T + bd. Shazeer 2020. */
-#include "model/model.h"
+/* The gated feed-forward block: y = (act(x Wg^T + bg) * (x Wu^T + bu)) Wd^T + bd. With SiLU it is SwiGLU; Shazeer 2020. */
+#include "model/block.h"
 
-void ff_gated_declare(struct params *p, const struct model_desc *d, int i, struct layer *l)
+struct ff_block {
+    struct weight gate, up, down;
+    struct act    act;
+};
+
+static bool declare(struct model *m, const struct declare *k, void **state)
 {
-    const struct ff_desc *f = &d->layer[i].ffn;
-    struct ff_block      *b = &l->ff;
-    const char           *why = "intermediate_size, hidden_size";
-    params_add(p, ROLE_LINEAR, SHARD_ROWS, i, "model.layers.%d.mlp.gate_proj", f->n_ff, d->n_embd, why, &b->gate);
-    params_add(p, ROLE_LINEAR, SHARD_ROWS, i, "model.layers.%d.mlp.up_proj", f->n_ff, d->n_embd, why, &b->up);
-    params_add(p, ROLE_LINEAR, SHARD_COLS, i, "model.layers.%d.mlp.down_proj", d->n_embd, f->n_ff,
-               "hidden_size, intermediate_size", &b->down);
-    if (f->bias) {
-        params_add(p, ROLE_BIAS, SHARD_ROWS, i, "model.layers.%d.mlp.gate_proj.bias", f->n_ff, 0, "mlp_bias", &b->gate);
-        params_add(p, ROLE_BIAS, SHARD_ROWS, i, "model.layers.%d.mlp.up_proj.bias", f->n_ff, 0, "mlp_bias", &b->up);
-        params_add(p, ROLE_BIAS, SHARD_NONE, i, "model.layers.%d.mlp.down_proj.bias", d->n_embd, 0, "mlp_bias",
-                   &b->down);
-    }
+    const struct ff_desc *f = &k->d->layer[k->layer].ffn;
+    struct ff_block      *b = arena_calloc(&m->arena, 1, sizeof *b);
+    const char           *why = "intermediate_size, hidden_size", *bias = f->bias ? "mlp_bias" : NULL;
+    if (!b)
+        return false;
+    declare_linear(k, NAME_GATE, SHARD_ROWS, f->n_ff, k->d->n_embd, why, bias, &b->gate);
+    declare_linear(k, NAME_UP, SHARD_ROWS, f->n_ff, k->d->n_embd, why, bias, &b->up);
+    declare_linear(k, NAME_DOWN, SHARD_COLS, k->d->n_embd, f->n_ff, "hidden_size, intermediate_size", bias, &b->down);
+    b->act = (struct act){.kind = f->act};
+    *state = b;
+    return true;
 }
 
-void ff_gated_forward(const struct model *m, struct run *r, const struct layer *l, struct activations *a)
+static int64_t scratch(const struct model_desc *d, int layer)
 {
-    const struct ff_block *b = &l->ff;
-    int                    n = r->step->n_row;
-    struct tensor          gate = tensor_rows(tensor_cols(a->gate, 0, b->gate.n_out), n);
-    struct tensor          up = tensor_rows(tensor_cols(a->up, 0, b->up.n_out), n);
+    return 2 * act_cols(d->layer[layer].ffn.n_ff);
+}
+
+static void forward(const struct model *m, struct run *r, const void *state, struct activations *a, struct tensor x,
+                    struct tensor y)
+{
+    const struct ff_block *b = state;
+    struct tensor          gate = act_take(a, x.n_row, b->gate.n_out), up = act_take(a, x.n_row, b->up.n_out);
     (void)m;
-    op_linear_silu_mul(r, &b->gate, &b->up, tensor_rows(a->y, n), up, gate);
-    op_linear(r, &b->down, gate, tensor_rows(a->delta, n));
+    op_linear_act_mul(r, b->act, &b->gate, &b->up, x, up, gate);
+    op_linear(r, &b->down, gate, y);
 }
+
+const struct block ff_gated = {declare, scratch, forward};

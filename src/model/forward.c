@@ -1,12 +1,12 @@
 /* The forward pass: embed, the layers in order, the head. One function for prefill, decode and mixed batches.
  *
- * A layer is  x += mix(norm(x));  x += ff(norm(x)).  Each addition is done together with the norm that follows it
- * (op_add_rms_norm), so a block leaves its output in a->delta. */
+ * How a layer's blocks go together is desc.h's enum wiring. What a block adds is left in a buffer and added to the residual
+ * stream x together with the norm that follows (op_add_norm). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
-#include "model/model.h"
+#include "model/block.h"
 
 struct plan {
     char  *base; /* NULL while counting */
@@ -28,25 +28,26 @@ static struct tensor take(struct plan *p, int64_t rows, int64_t cols)
     return t;
 }
 
+/* The widest scratch of any block of the loaded layers. */
+static int64_t scratch_cols(const struct model *m)
+{
+    int64_t n = 0;
+    for (int i = m->lo; i < m->hi; i++) {
+        const struct block *mix = block_of_mix(m->desc.layer[i].mix), *ff = block_of_ff(m->desc.layer[i].ff);
+        n = MAX(n, mix ? mix->scratch(&m->desc, i) : 0);
+        n = MAX(n, ff ? ff->scratch(&m->desc, i) : 0);
+    }
+    return n;
+}
+
 static void plan_all(struct plan *p, struct activations *a, const struct model *m, int n_row, int n_logit)
 {
     const struct model_desc *d = &m->desc;
-    int64_t                  n_q = 0, n_kv = 0, n_ff = 0;
-    for (int i = m->lo; i < m->hi; i++) {
-        const struct attn_desc *at = &d->layer[i].attn;
-        n_q = MAX(n_q, (int64_t)at->n_head * at->head_dim);
-        n_kv = MAX(n_kv, (int64_t)at->n_kv_head * at->head_dim);
-        n_ff = MAX(n_ff, (int64_t)d->layer[i].ffn.n_ff);
-    }
     a->x = take(p, n_row, d->n_embd);
     a->y = take(p, n_row, d->n_embd);
     a->delta = take(p, n_row, d->n_embd);
-    a->q = take(p, n_row, n_q);
-    a->a = take(p, n_row, n_q);
-    a->k = take(p, n_row, n_kv);
-    a->v = take(p, n_row, n_kv);
-    a->gate = take(p, n_row, n_ff);
-    a->up = take(p, n_row, n_ff);
+    a->delta2 = take(p, n_row, d->n_embd);
+    a->scratch = take(p, n_row, scratch_cols(m));
     for (int i = 0; i < d->n_rope; i++)
         a->cs[i] = take(p, n_row, d->rope[i].dims);
     a->rows = take(p, n_logit, d->n_embd);
@@ -76,43 +77,76 @@ void activations_deinit(struct activations *a)
     memset(a, 0, sizeof *a);
 }
 
-static void mix(const struct model *m, struct run *r, int i, struct activations *a)
+/* The rows of a pass, and what of the blocks' outputs is not yet in x. */
+struct stream {
+    struct tensor x, y;
+    struct tensor delta, delta2; /* of a block; of a second one beside it */
+    bool          pending;       /* delta is to be added */
+    float         scale;         /* of what is added */
+};
+
+/* What a block with the norm n reads: the stream with all that was pending, normed; x itself without a norm. */
+static struct tensor enter(struct run *r, struct stream *s, const struct norm *n)
 {
-    switch (m->desc.layer[i].mix) {
-    case MIX_ATTN:
-        mix_attn_forward(m, r, &m->layer[i], a);
-        break;
+    bool pending = s->pending;
+    s->pending = false;
+    if (n->kind == NORM_NONE) {
+        if (pending)
+            op_add(r, s->scale, s->delta, s->x);
+        return s->x;
     }
+    if (pending)
+        op_add_norm(r, n, s->scale, s->delta, s->x, s->y);
+    else
+        op_norm(r, n, s->x, s->y);
+    return s->y;
 }
 
-static void feed_forward(const struct model *m, struct run *r, int i, struct activations *a)
+static void run_block(const struct model *m, struct run *r, const struct block *b, const void *state,
+                      const struct norm *post, struct activations *a, struct tensor x, struct tensor y)
 {
-    switch (m->desc.layer[i].ff) {
-    case FF_GATED:
-        ff_gated_forward(m, r, &m->layer[i], a);
-        break;
+    a->scratch_used = 0;
+    b->forward(m, r, state, a, x, y);
+    if (post->kind != NORM_NONE)
+        op_norm(r, post, y, y);
+}
+
+static void run_layer(const struct model *m, struct run *r, int i, struct activations *a, struct stream *s)
+{
+    const struct layer      *l = &m->layer[i];
+    const struct layer_desc *d = &m->desc.layer[i];
+    const struct block      *mix = block_of_mix(d->mix), *ff = block_of_ff(d->ff);
+    struct tensor            y = {0};
+    if (mix) {
+        y = enter(r, s, &l->mix_norm);
+        run_block(m, r, mix, l->mix, &l->mix_post, a, y, s->delta);
+        s->pending = true;
+    }
+    if (ff && d->wiring == WIRE_PARALLEL) {
+        if (l->ff_norm.kind != NORM_NONE)
+            op_norm(r, &l->ff_norm, s->x, y = s->y);
+        run_block(m, r, ff, l->ff, &l->ff_post, a, y, s->delta2);
+        op_add(r, 1, s->delta2, s->delta);
+    } else if (ff) {
+        y = enter(r, s, &l->ff_norm);
+        run_block(m, r, ff, l->ff, &l->ff_post, a, y, s->delta);
+        s->pending = true;
     }
 }
 
 void model_forward(const struct model *m, struct run *r, struct activations *a)
 {
     int           n = r->step->n_row;
-    float         eps = m->desc.norm_eps;
-    struct tensor x = tensor_rows(a->x, n), y = tensor_rows(a->y, n), delta = tensor_rows(a->delta, n);
+    struct stream s = {
+        tensor_rows(a->x, n),  tensor_rows(a->y, n), tensor_rows(a->delta, n), tensor_rows(a->delta2, n), false,
+        m->desc.residual_scale};
     for (int i = 0; i < m->desc.n_rope; i++)
         op_rope_angles(r, &m->rope[i], tensor_rows(a->cs[i], n));
     if (m->lo == 0)
-        op_embed(r, &m->embed, x);
-    for (int i = m->lo; i < m->hi; i++) {
-        if (i == m->lo)
-            op_rms_norm(r, &m->layer[i].mix_norm, eps, x, y);
-        else
-            op_add_rms_norm(r, &m->layer[i].mix_norm, eps, delta, x, y);
-        mix(m, r, i, a);
-        op_add_rms_norm(r, &m->layer[i].ff_norm, eps, delta, x, y);
-        feed_forward(m, r, i, a);
-    }
-    op_add(r, delta, x);
+        op_embed(r, &m->embed, s.x);
+    for (int i = m->lo; i < m->hi; i++)
+        run_layer(m, r, i, a, &s);
+    enter(r, &s, &(struct norm){.kind = NORM_NONE});
 }
 
 void model_logits(const struct model *m, struct run *r, struct activations *a, int first, int n)
@@ -120,7 +154,8 @@ void model_logits(const struct model *m, struct run *r, struct activations *a, i
     struct tensor rows = tensor_rows(a->rows, n);
     op_gather_rows(r, r->step->logit_row + first, tensor_rows(a->x, r->step->n_row), rows);
     r->row_of = r->step->logit_row + first;
-    op_rms_norm(r, &m->norm, m->desc.norm_eps, rows, rows);
+    if (m->norm.kind != NORM_NONE)
+        op_norm(r, &m->norm, rows, rows);
     op_linear(r, m->tied ? &m->embed : &m->head, rows, tensor_rows(a->logits, n));
     r->row_of = NULL;
 }

@@ -1,67 +1,71 @@
 /* Attention with grouped heads:
  *
  *     q = x Wq^T (+ bq)   k = x Wk^T (+ bk)   v = x Wv^T (+ bv)        [rows, heads * head_dim]
- *     q, k = RMSnorm over head_dim                                    when qk_norm
+ *     q, k = norm over head_dim                                       where there is one
  *     q, k = rope(q, k);  cache <- k, v
  *     y = softmax(scale q K^T) V  Wo^T (+ bo)                          query head h reads kv head h / (n_head / n_kv_head)
  */
-#include "model/model.h"
+#include "model/block.h"
 
-static void bias(struct params *p, enum param_shard shard, int layer, const char *name, int64_t n, struct weight *w)
-{
-    params_add(p, ROLE_BIAS, shard, layer, name, n, 0, "attention_bias", w);
-}
+struct attn_block {
+    struct weight q, k, v, o;
+    struct norm   q_norm, k_norm;
+    struct attn   op;
+    int           rope; /* index into model.rope; -1: none */
+};
 
-void mix_attn_declare(struct params *p, const struct model_desc *d, int i, struct layer *l)
+static bool declare(struct model *m, const struct declare *k, void **state)
 {
-    const struct attn_desc *a = &d->layer[i].attn;
-    struct attn_block      *b = &l->attn;
+    const struct attn_desc *a = &k->d->layer[k->layer].attn;
+    struct attn_block      *b = arena_calloc(&m->arena, 1, sizeof *b);
     int64_t                 n_q = (int64_t)a->n_head * a->head_dim, n_kv = (int64_t)a->n_kv_head * a->head_dim;
-    const char             *q_why = "num_attention_heads * head_dim, hidden_size";
+    int                     n_embd = k->d->n_embd;
     const char             *kv_why = "num_key_value_heads * head_dim, hidden_size";
-    params_add(p, ROLE_LINEAR, SHARD_ROWS, i, "model.layers.%d.self_attn.q_proj", n_q, d->n_embd, q_why, &b->q);
-    params_add(p, ROLE_LINEAR, SHARD_ROWS, i, "model.layers.%d.self_attn.k_proj", n_kv, d->n_embd, kv_why, &b->k);
-    params_add(p, ROLE_LINEAR, SHARD_ROWS, i, "model.layers.%d.self_attn.v_proj", n_kv, d->n_embd, kv_why, &b->v);
-    params_add(p, ROLE_LINEAR, SHARD_COLS, i, "model.layers.%d.self_attn.o_proj", d->n_embd, n_q,
-               "hidden_size, num_attention_heads * head_dim", &b->o);
-    if (a->qkv_bias) {
-        bias(p, SHARD_ROWS, i, "model.layers.%d.self_attn.q_proj.bias", n_q, &b->q);
-        bias(p, SHARD_ROWS, i, "model.layers.%d.self_attn.k_proj.bias", n_kv, &b->k);
-        bias(p, SHARD_ROWS, i, "model.layers.%d.self_attn.v_proj.bias", n_kv, &b->v);
-    }
-    if (a->o_bias)
-        bias(p, SHARD_NONE, i, "model.layers.%d.self_attn.o_proj.bias", d->n_embd, &b->o);
-    if (a->qk_norm) {
-        params_add(p, ROLE_NORM, SHARD_NONE, i, "model.layers.%d.self_attn.q_norm", a->head_dim, 0, "head_dim",
-                   &b->q_norm);
-        params_add(p, ROLE_NORM, SHARD_NONE, i, "model.layers.%d.self_attn.k_norm", a->head_dim, 0, "head_dim",
-                   &b->k_norm);
-    }
-    b->qk_norm = a->qk_norm;
+    const char             *qkv_bias = a->qkv_bias ? "attention_bias" : NULL;
+    if (!b)
+        return false;
+    declare_linear(k, NAME_Q, SHARD_ROWS, n_q, n_embd, "num_attention_heads * head_dim, hidden_size", qkv_bias, &b->q);
+    declare_linear(k, NAME_K, SHARD_ROWS, n_kv, n_embd, kv_why, qkv_bias, &b->k);
+    declare_linear(k, NAME_V, SHARD_ROWS, n_kv, n_embd, kv_why, qkv_bias, &b->v);
+    declare_linear(k, NAME_O, SHARD_COLS, n_embd, n_q, "hidden_size, num_attention_heads * head_dim",
+                   a->o_bias ? "attention_bias" : NULL, &b->o);
+    declare_norm(k, NAME_Q_NORM, &a->qk_norm, a->head_dim, "head_dim", &b->q_norm);
+    declare_norm(k, NAME_K_NORM, &a->qk_norm, a->head_dim, "head_dim", &b->k_norm);
     b->rope = a->rope;
     b->op = (struct attn){.n_head = a->n_head,
                           .n_kv_head = a->n_kv_head,
                           .head_dim = a->head_dim,
                           .window = a->window,
                           .scale = a->scale};
+    model_add_kv(m, &b->op, k->layer);
+    *state = b;
+    return true;
 }
 
-void mix_attn_forward(const struct model *m, struct run *r, const struct layer *l, struct activations *a)
+static int64_t scratch(const struct model_desc *d, int layer)
 {
-    const struct attn_block   *b = &l->attn;
-    int                        n = r->step->n_row;
-    const struct weight *const w[3] = {&b->q, &b->k, &b->v};
-    struct tensor              q = tensor_rows(tensor_cols(a->q, 0, b->q.n_out), n);
-    struct tensor              k = tensor_rows(tensor_cols(a->k, 0, b->k.n_out), n);
-    struct tensor              v = tensor_rows(tensor_cols(a->v, 0, b->v.n_out), n);
-    struct tensor              y = tensor_rows(tensor_cols(a->a, 0, b->q.n_out), n);
-    const struct tensor        out[3] = {q, k, v};
-    op_linear_many(r, 3, w, tensor_rows(a->y, n), out);
-    if (b->qk_norm) {
-        op_rms_norm(r, &b->q_norm, m->desc.norm_eps, q, q);
-        op_rms_norm(r, &b->k_norm, m->desc.norm_eps, k, k);
-    }
-    op_rope_kv_write(r, &m->rope[b->rope], tensor_rows(a->cs[b->rope], n), &b->op, q, k, v);
-    op_attention(r, &b->op, q, y);
-    op_linear(r, &b->o, y, tensor_rows(a->delta, n));
+    const struct attn_desc *a = &d->layer[layer].attn;
+    return 2 * act_cols((int64_t)a->n_head * a->head_dim) + 2 * act_cols((int64_t)a->n_kv_head * a->head_dim);
 }
+
+static void forward(const struct model *m, struct run *r, const void *state, struct activations *a, struct tensor x,
+                    struct tensor y)
+{
+    const struct attn_block   *b = state;
+    const struct weight *const w[3] = {&b->q, &b->k, &b->v};
+    struct tensor              q = act_take(a, x.n_row, b->q.n_out), k = act_take(a, x.n_row, b->k.n_out);
+    struct tensor              v = act_take(a, x.n_row, b->v.n_out), heads = act_take(a, x.n_row, b->q.n_out);
+    op_linear_many(r, 3, w, x, (const struct tensor[]){q, k, v});
+    if (b->q_norm.kind != NORM_NONE) {
+        op_norm(r, &b->q_norm, q, q);
+        op_norm(r, &b->k_norm, k, k);
+    }
+    if (b->rope < 0)
+        op_kv_write(r, &b->op, k, v);
+    else
+        op_rope_kv_write(r, &m->rope[b->rope], tensor_rows(a->cs[b->rope], x.n_row), &b->op, q, k, v);
+    op_attention(r, &b->op, q, heads);
+    op_linear(r, &b->o, heads, y);
+}
+
+const struct block mix_attn = {declare, scratch, forward};

@@ -1,6 +1,7 @@
 /* Loading: describe the model, declare its table, bind it to the checkpoint, prepare the weights. The one load path. */
-#include "model/model.h"
+#include "model/block.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,49 +11,54 @@
 
 #define ARENA_MAX ((size_t)256 << 20) /* descriptions, names and rows of the table, biases */
 
-static void declare(struct model *m)
+static bool declare_layer(struct model *m, const struct declare *k)
+{
+    const struct layer_desc *d = &m->desc.layer[k->layer];
+    struct layer            *l = &m->layer[k->layer];
+    const struct block      *mix = block_of_mix(d->mix), *ff = block_of_ff(d->ff);
+    int64_t                  n = m->desc.n_embd;
+    declare_norm(k, NAME_MIX_NORM, &d->mix_norm, n, "hidden_size", &l->mix_norm);
+    declare_norm(k, NAME_MIX_POST, &d->mix_post, n, "hidden_size", &l->mix_post);
+    declare_norm(k, NAME_FF_NORM, &d->ff_norm, n, "hidden_size", &l->ff_norm);
+    declare_norm(k, NAME_FF_POST, &d->ff_post, n, "hidden_size", &l->ff_post);
+    return (!mix || mix->declare(m, k, &l->mix)) && (!ff || ff->declare(m, k, &l->ff));
+}
+
+static bool declare(struct model *m)
 {
     struct params           *p = &m->params;
     const struct model_desc *d = &m->desc;
-    params_add(p, ROLE_EMBED, SHARD_ROWS, -1, "model.embed_tokens", d->n_vocab, d->n_embd, "vocab_size, hidden_size",
+    const struct declare     before = {p, d, -1}, after = {p, d, d->n_layer};
+    const char              *why = "vocab_size, hidden_size";
+    params_add(p, ROLE_EMBED, SHARD_ROWS, -1, declare_name(&before, NAME_EMBED, ""), d->n_vocab, d->n_embd, why,
                &m->embed);
-    for (int i = 0; i < d->n_layer; i++) {
-        struct layer *l = &m->layer[i];
-        params_add(p, ROLE_NORM, SHARD_NONE, i, "model.layers.%d.input_layernorm", d->n_embd, 0, "hidden_size",
-                   &l->mix_norm);
-        params_add(p, ROLE_NORM, SHARD_NONE, i, "model.layers.%d.post_attention_layernorm", d->n_embd, 0, "hidden_size",
-                   &l->ff_norm);
-        switch (d->layer[i].mix) {
-        case MIX_ATTN:
-            mix_attn_declare(p, d, i, l);
-            break;
-        }
-        switch (d->layer[i].ff) {
-        case FF_GATED:
-            ff_gated_declare(p, d, i, l);
-            break;
-        }
-    }
-    params_add(p, ROLE_NORM, SHARD_NONE, d->n_layer, "model.norm", d->n_embd, 0, "hidden_size", &m->norm);
+    for (int i = 0; i < d->n_layer; i++)
+        if (!declare_layer(m, &(struct declare){p, d, i}))
+            return false;
+    declare_norm(&after, NAME_NORM, &d->norm, d->n_embd, "hidden_size", &m->norm);
+    const char *head = declare_name(&after, NAME_HEAD, "");
     if (!m->tied)
-        params_add(p, ROLE_HEAD, SHARD_ROWS, d->n_layer, "lm_head", d->n_vocab, d->n_embd, "vocab_size, hidden_size",
-                   &m->head);
+        params_add(p, ROLE_HEAD, SHARD_ROWS, d->n_layer, head, d->n_vocab, d->n_embd, why, &m->head);
     else
-        params_tied_head(p, "lm_head", &m->embed);
+        params_tied_head(p, head, &m->embed);
+    return true;
 }
 
-/* Offsets of each loaded layer's keys and values inside a cache page. */
-static void place_kv(struct model *m, int elem_size, int page_tokens)
+/* The widest input and output of the matrices. */
+static void limit_widths(struct model *m)
 {
-    for (int i = m->lo; i < m->hi; i++) {
-        struct attn *a = &m->layer[i].attn.op;
-        a->kv = (struct kv_layer){.n_kv_head = a->n_kv_head,
-                                  .head_dim = a->head_dim,
-                                  .elem_size = elem_size,
-                                  .page_tokens = page_tokens,
-                                  .offset = m->page_bytes};
-        m->page_bytes += (kv_layer_bytes(&a->kv) + 63) / 64 * 64;
+    for (size_t i = 0; i < m->params.n; i++) {
+        const struct param *p = &m->params.v[i];
+        if (!param_is_matrix(p))
+            continue;
+        m->limits.n_in = MAX(m->limits.n_in, p->shape[p->n_dim - 1]);
+        m->limits.n_out = MAX(m->limits.n_out, p->shape[p->n_dim - 2]);
     }
+}
+
+int64_t model_kv_bytes_per_token(const struct model *m, int elem_size)
+{
+    return m->kv_values * elem_size + (elem_size == 1 ? m->kv_keys * (int64_t)sizeof(float) : 0);
 }
 
 static int make_ropes(struct model *m, struct error *e)
@@ -79,13 +85,16 @@ static int declare_all(struct model *m, const struct model_options *o, int elem_
     m->layer = arena_calloc(&m->arena, (size_t)m->desc.n_layer, sizeof *m->layer);
     if (!m->layer)
         return error_nomem(e, "the layers");
-    declare(m);
+    m->kv_elem_size = elem_size;
+    m->page_tokens = o->page_tokens;
+    if (!declare(m))
+        return error_nomem(e, "the layers");
     int err = params_finish(&m->params, e);
     if (err)
         return err;
     for (size_t i = 0; i < m->params.n; i++)
         m->n_parameter += param_elements(&m->params.v[i]);
-    place_kv(m, elem_size, o->page_tokens);
+    limit_widths(m);
     return make_ropes(m, e);
 }
 
@@ -126,6 +135,14 @@ static int open_files(struct model *m, const char *dir, model_describe *describe
     return collect(f, &shards, e);
 }
 
+/* Whether the files have a head of its own. */
+static bool has_head(const struct model *m)
+{
+    char name[512];
+    snprintf(name, sizeof name, "%s%s.weight", m->desc.prefix, m->desc.name[NAME_HEAD]);
+    return checkpoint_find(m->checkpoint, name);
+}
+
 /* Declares the table and binds it: all that can be checked without reading a weight. */
 static int open_model(struct model *m, const char *dir, model_describe *describe, const struct model_options *o,
                       struct error *e)
@@ -135,7 +152,7 @@ static int open_model(struct model *m, const char *dir, model_describe *describe
     int           err = open_files(m, dir, describe, o, &f, &described, e);
     if (!err && described && m->checkpoint) {
         enum tie tie = m->desc.tie;
-        m->tied = tie == TIE_YES || (tie == TIE_BY_FILE && !checkpoint_find(m->checkpoint, "lm_head.weight"));
+        m->tied = tie == TIE_YES || (tie == TIE_BY_FILE && !has_head(m));
         err = declare_all(m, o, m->backend ? m->backend->kv_elem_size : 2, e);
         if (!err)
             params_bind(&m->params, &m->desc, m->checkpoint, m->lo, m->hi, &f);

@@ -5,21 +5,10 @@
 #include "base/log.h"
 #include "model/params.h"
 
-struct attn_block {
-    struct weight q, k, v, o, q_norm, k_norm;
-    struct attn   op;   /* static arguments of the attention operations */
-    int           rope; /* index into model.rope */
-    bool          qk_norm;
-};
-
-struct ff_block {
-    struct weight gate, up, down;
-};
-
+/* A layer: its norms and what its blocks keep (block.h). */
 struct layer {
-    struct weight     mix_norm, ff_norm;
-    struct attn_block attn;
-    struct ff_block   ff;
+    struct norm mix_norm, mix_post, ff_norm, ff_post;
+    void       *mix, *ff;
 };
 
 struct model {
@@ -30,12 +19,16 @@ struct model {
     struct backend    *backend;    /* borrowed */
     struct params      params;
     int                lo, hi; /* layers [lo, hi) are loaded */
-    struct weight      embed, norm, head;
+    struct weight      embed, head;
+    struct norm        norm; /* before the head */
     bool               tied;
     struct layer      *layer; /* [n_layer]; only [lo, hi) bound */
     struct rope        rope[DESC_ROPES_MAX];
     int64_t            n_parameter;
-    size_t             page_bytes; /* of one cache page */
+    int                page_tokens, kv_elem_size;
+    size_t             page_bytes;         /* of one cache page */
+    int64_t            kv_values, kv_keys; /* numbers of a token in the cache, and pieces that share a scale */
+    struct run_limits  limits;             /* what the weights and blocks need; the rest is the caller's */
 };
 
 struct model_options {
@@ -55,9 +48,14 @@ int  model_load(struct model **out, const char *dir, model_describe *describe, s
                 const struct model_options *o, struct error *e);
 void model_free(struct model *m);
 
+/* Bytes that one cached token takes in the loaded layers. */
+int64_t model_kv_bytes_per_token(const struct model *m, int elem_size);
+
 /* Buffers of one forward pass of at most n_row rows. */
 struct activations {
-    struct tensor x, y, q, k, v, a, gate, up, delta, rows, logits;
+    struct tensor x, y, delta, delta2, rows, logits;
+    struct tensor scratch; /* of the block that runs: act_take */
+    int64_t       scratch_used;
     struct tensor cs[DESC_ROPES_MAX];
     int           n_row, n_logit;
     void         *memory;
@@ -70,11 +68,5 @@ void activations_deinit(struct activations *a);
 void model_forward(const struct model *m, struct run *r, struct activations *a);
 /* Logits of the step's logit rows [first, first + n), n <= a->n_logit, into the first n rows of a->logits. */
 void model_logits(const struct model *m, struct run *r, struct activations *a, int first, int n);
-
-/* Block functions, one file per block: declare the parameters of layer i; run it from a->y into a->delta. */
-void mix_attn_declare(struct params *p, const struct model_desc *d, int i, struct layer *l);
-void mix_attn_forward(const struct model *m, struct run *r, const struct layer *l, struct activations *a);
-void ff_gated_declare(struct params *p, const struct model_desc *d, int i, struct layer *l);
-void ff_gated_forward(const struct model *m, struct run *r, const struct layer *l, struct activations *a);
 
 #endif

@@ -16,20 +16,12 @@
 static int allocate(struct engine *g, struct error *e)
 {
     const struct engine_options *o = &g->o;
-    const struct model_desc     *d = &g->model->desc;
     int                          rows = MAX(o->chunk, o->parallel);
     int64_t           pages = (int64_t)o->parallel * ((o->context + o->page_tokens - 1) / o->page_tokens + 1);
-    struct run_limits lim = {.n_row = rows, .n_key = o->context};
+    struct run_limits lim = g->model->limits;
     size_t            row_bytes = (size_t)rows * sizeof(int32_t);
-    for (int i = 0; i < d->n_layer; i++) {
-        const struct attn_desc *a = &d->layer[i].attn;
-        lim.n_head = MAX(lim.n_head, a->n_head);
-        lim.n_kv_head = MAX(lim.n_kv_head, a->n_kv_head);
-        lim.head_dim = MAX(lim.head_dim, a->head_dim);
-        lim.n_in = MAX(lim.n_in, MAX((int64_t)a->n_head * a->head_dim, (int64_t)d->layer[i].ffn.n_ff));
-    }
-    lim.n_in = MAX(lim.n_in, (int64_t)d->n_embd);
-    lim.n_out = MAX(lim.n_in, (int64_t)d->n_vocab);
+    lim.n_row = rows;
+    lim.n_key = o->context;
     g->token = malloc(row_bytes);
     g->position = malloc(row_bytes);
     g->seq = malloc(row_bytes);

@@ -8,19 +8,19 @@ static void linear_many(struct run *r, int n, const struct weight *const *w, str
         op_linear(r, w[i], x, y[i]);
 }
 
-static void linear_silu_mul(struct run *r, const struct weight *gate, const struct weight *up, struct tensor x,
-                            struct tensor tmp, struct tensor y)
+static void linear_act_mul(struct run *r, struct act act, const struct weight *gate, const struct weight *up,
+                           struct tensor x, struct tensor tmp, struct tensor y)
 {
     op_linear(r, gate, x, y);
     op_linear(r, up, x, tmp);
-    op_silu_mul(r, y, tmp, y);
+    op_act_mul(r, act, y, tmp, y);
 }
 
-static void add_rms_norm(struct run *r, const struct weight *w, float eps, struct tensor delta, struct tensor x,
-                         struct tensor y)
+static void add_norm(struct run *r, const struct norm *n, float scale, struct tensor delta, struct tensor x,
+                     struct tensor y)
 {
-    op_add(r, delta, x);
-    op_rms_norm(r, w, eps, x, y);
+    op_add(r, scale, delta, x);
+    op_norm(r, n, x, y);
 }
 
 static void rope_kv_write(struct run *r, const struct rope *rope, struct tensor cs, const struct attn *a,

@@ -6,11 +6,11 @@
  * threads and batch mates never change it.
  *
  *   embed            y[i] = row token[i] of w, as float32
- *   rms_norm         y = x * rsqrt(mean(x^2) + eps) * w over the last w->n_in columns; x may be y. x of several heads: n_col is
- *                    a multiple of w->n_in and each piece is normalised by itself (q/k norm).
+ *   norm             y = the norm of every n columns of x; x may be y. x of several heads: n_col is a multiple of n and each
+ *                    piece is normalised by itself (q/k norm)
  *   linear           y = x W^T + bias
- *   add              y += x
- *   silu_mul         y = silu(gate) * up; y may be gate or up
+ *   add              y += scale x
+ *   act_mul          y = act(gate) * up; y may be gate or up
  *   rope_angles      cs[i] = cos, sin pairs [dims/2][2] of row i's position; once a step per rope kind
  *   rope             rotates the first `dims` features of each head of x in place
  *   kv_write         stores each row's k and v [n_kv_head * head_dim] at its position of the cache
@@ -18,8 +18,8 @@
  *                    window when window > 0)
  *   gather_rows      y[j] = x[index[j]]
  *   linear_many      y[k] = x W_k^T + bias_k for n <= 4 weights of one input (n = 1 allowed)
- *   linear_silu_mul  y = silu(x G^T) * (x U^T); tmp has y's shape
- *   add_rms_norm     x += delta, y = rms_norm(x)
+ *   linear_act_mul   y = act(x G^T) * (x U^T); tmp has y's shape
+ *   add_norm         x += scale delta, y = norm(x)
  *   rope_kv_write    rope(q), rope(k), kv_write(k, v); cs from rope_angles. k is rotated in place.
  */
 #ifndef MLXCEL_TENSOR_OPS_H
@@ -29,6 +29,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "tensor/kinds.h"
 #include "tensor/kv.h"
 #include "tensor/lora.h"
 #include "tensor/step.h"
@@ -47,6 +48,19 @@ struct rope {
     bool   interleaved;
     float  mscale;
     float *inv_freq; /* [dims / 2] */
+};
+
+/* A norm over n columns. Without a weight (index -1) nothing is learned; a LAYER norm's bias is the weight's. */
+struct norm {
+    enum norm_kind kind;
+    int            n;
+    float          eps;
+    struct weight  w;
+};
+
+/* An activation and its numbers. */
+struct act {
+    enum act_kind kind;
 };
 
 /* Static arguments of a layer's attention. */
@@ -71,8 +85,9 @@ struct run_limits {
     int64_t n_row;       /* rows of one step */
     int64_t n_in, n_out; /* of any linear */
     int     n_head, n_kv_head, head_dim;
-    int64_t n_key;  /* positions of a sequence */
-    int64_t n_rank; /* of a set of adapters: lora_set.rank; 0 without. reserve again when it grows */
+    int64_t n_key;   /* positions of a sequence */
+    size_t  n_state; /* bytes of a sequence's recurrent state (step.h) */
+    int64_t n_rank;  /* of a set of adapters: lora_set.rank; 0 without. reserve again when it grows */
 };
 
 /* How a parameter is used; decides its packed form. */

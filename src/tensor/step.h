@@ -17,8 +17,11 @@ struct step {
      * last row's position exist. */
     void *const *const *pages;
     int                 n_seq;
-    int                 n_logit;
-    const int32_t      *logit_row; /* [n_logit] ascending rows whose logits are wanted */
+    /* [n_seq] the recurrent state of each sequence, run_limits.n_state bytes: all zero before position 0, written by the
+     * rows in their order. NULL where the model has none. */
+    void *const   *state;
+    int            n_logit;
+    const int32_t *logit_row; /* [n_logit] ascending rows whose logits are wanted */
     /* [n_seq] the adapters of each sequence's rows (tensor/lora.h), NULL for none; NULL when no sequence has any */
     const struct lora_set *const *lora;
 };

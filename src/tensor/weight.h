@@ -21,7 +21,8 @@ struct weight {
     const void  *data;        /* dense: [n_out, n_in]; quantized: packed codes, quant_row_bytes() a row */
     const void  *scales;      /* [n_out, n_in / group] of quant.scale_dtype; QUANT_FP8: see quant.h */
     const void  *biases;      /* likewise, affine only */
-    const float *bias;        /* [n_out] added to the product, or NULL */
+    const float *bias;        /* [n_out] added to the product, or NULL; a LAYER norm's [n_in] */
+    float        plus;        /* added to a vector's stored values where it is used: 1 for norms by (1 + w) */
     void        *packed;      /* the backend's form, NULL until prepared */
 };
 

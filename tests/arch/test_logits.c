@@ -87,10 +87,7 @@ static double deviation(const float *v, size_t n)
 /* The logits of x's tokens, `chunk` rows a step, into out[n][n_vocab]. */
 static void compute(const struct fixture *f, const struct expected *x, int chunk, float *out)
 {
-    const struct model_desc *d = &f->model->desc;
-    const struct attn_desc  *a = &d->layer[0].attn;
-    struct run_limits        lim = {
-               .n_row = chunk, .n_key = x->n, .n_head = a->n_head, .n_kv_head = a->n_kv_head, .head_dim = a->head_dim};
+    struct run_limits  lim = f->model->limits;
     struct activations act;
     struct page_pool  *pool;
     struct page_table  pages = {0};
@@ -99,8 +96,8 @@ static void compute(const struct fixture *f, const struct expected *x, int chunk
     assert_true(position && seq);
     for (int i = 0; i < x->n; i++)
         position[i] = i;
-    lim.n_in = MAX(MAX(d->n_embd, d->layer[0].ffn.n_ff), a->n_head * a->head_dim);
-    lim.n_out = MAX(lim.n_in, (int64_t)d->n_vocab);
+    lim.n_row = chunk;
+    lim.n_key = x->n;
     assert_int_equal(f->backend->reserve(f->backend, &lim, &e), 0);
     assert_int_equal(activations_init(&act, f->model, chunk, chunk, &e), 0);
     assert_int_equal(page_pool_new(&pool, f->model->page_bytes, PAGE_TOKENS, 100, &e), 0);

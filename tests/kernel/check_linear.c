@@ -289,7 +289,7 @@ static void check_fused_case(struct kc *k, struct quant gate_quant, struct quant
     struct backend *b = backend_new(k->level, 2, PRECISION_DEFAULT, ROWS, FUSED_IN);
     struct step     none = {0};
     struct run      r = {.backend = b, .step = &none};
-    struct ops      plain = {.linear = b->ops.linear, .silu_mul = b->ops.silu_mul};
+    struct ops      plain = {.linear = b->ops.linear, .act_mul = b->ops.act_mul};
     float          *y[4];
     struct tensor   x = {gate.x, n_row, FUSED_IN, FUSED_IN}, t[4];
     prepare(b, &gate.w);
@@ -308,9 +308,9 @@ static void check_fused_case(struct kc *k, struct quant gate_quant, struct quant
     kc_same_floats(k, "linear_many, second", y[1], y[3], n_row * FUSED_OUT);
     for (int i = 0; i < 4; i++) /* NaN: what is not written shows */
         memset(y[i], 0xff, (size_t)(n_row * FUSED_OUT) * sizeof(float));
-    b->ops.linear_silu_mul(&r, &gate.w, &up.w, x, t[1], t[0]);
-    plain.linear_silu_mul(&r, &gate.w, &up.w, x, t[3], t[2]);
-    kc_same_floats(k, "linear_silu_mul", y[0], y[2], n_row * FUSED_OUT);
+    b->ops.linear_act_mul(&r, (struct act){ACT_SILU}, &gate.w, &up.w, x, t[1], t[0]);
+    plain.linear_act_mul(&r, (struct act){ACT_SILU}, &gate.w, &up.w, x, t[3], t[2]);
+    kc_same_floats(k, "linear_act_mul", y[0], y[2], n_row * FUSED_OUT);
     for (int i = 0; i < 4; i++)
         kc_unguard(k, y[i]);
     b->release(b, &gate.w);

@@ -220,7 +220,7 @@ static void products(struct kc *k, struct backend *b, const struct model *m, con
         for (int i = 0; i < m->n; i++)
             t[i] = (struct tensor){kc_guard((size_t)(n * w[i]->n_out) * 4), n, w[i]->n_out, w[i]->n_out};
         if (silu)
-            op_linear_silu_mul(&r, w[0], w[1], x, t[1], t[0]);
+            op_linear_act_mul(&r, (struct act){ACT_SILU}, w[0], w[1], x, t[1], t[0]);
         else if (m->n == 1)
             op_linear(&r, w[0], x, t[0]);
         else
@@ -382,7 +382,7 @@ static void check_many(struct kc *k)
                        outs[kc_below(k, 4)]);
 }
 
-/* linear_silu_mul has the bits of linear_many and silu_mul. */
+/* linear_act_mul has the bits of linear_many and act_mul. */
 static void check_silu_case(struct kc *k, struct quant q, int64_t n_out)
 {
     struct model    m;
@@ -397,8 +397,8 @@ static void check_silu_case(struct kc *k, struct quant q, int64_t n_out)
     kc_notef(k, "%s, %d bits, %d inputs, %d outputs", quant_mode_name(q.mode), q.bits, (int)n_in, (int)n_out);
     products(k, b, &m, &mix, ROWS, false, want);
     struct run r = {.backend = b};
-    op_silu_mul(&r, (struct tensor){want[0], ROWS, n_out, n_out}, (struct tensor){want[1], ROWS, n_out, n_out},
-                (struct tensor){want[0], ROWS, n_out, n_out});
+    op_act_mul(&r, (struct act){ACT_SILU}, (struct tensor){want[0], ROWS, n_out, n_out},
+               (struct tensor){want[1], ROWS, n_out, n_out}, (struct tensor){want[0], ROWS, n_out, n_out});
     products(k, b, &m, &mix, ROWS, true, got);
     kc_same_floats(k, "all rows", got[0], want[0], n);
     products(k, b, &m, &mix, 1, true, got);
@@ -483,6 +483,7 @@ static void check_norm_case(struct kc *k, int64_t n, int heads)
         if (b->prepare(b, i ? &other : &base, WEIGHT_VECTOR, NULL))
             exit(2);
     }
+    const struct norm norms[2] = {{NORM_RMS, (int)n, 1e-5f, base}, {NORM_RMS, (int)n, 1e-5f, other}};
     kc_fill(k, x, ROWS * heads * n, 3);
     kc_fill(k, d, ROWS * heads * n, 3);
     for (int i = 0; i < ROWS; i++) {
@@ -497,18 +498,17 @@ static void check_norm_case(struct kc *k, int64_t n, int heads)
     for (int i = 0; i < 2; i++) {
         tw[i] = ty;
         tw[i].data = need((size_t)(ROWS * heads * n) * 4);
-        op_rms_norm(&plain, i ? &other : &base, 1e-5f, tx, tw[i]);
+        op_norm(&plain, &norms[i], tx, tw[i]);
     }
-    op_rms_norm(&r, &base, 1e-5f, tx, ty);
+    op_norm(&r, &norms[0], tx, ty);
     kc_notef(k, "%d heads of %d", heads, (int)n);
     for (int i = 0; i < ROWS; i++)
-        kc_same_floats(k, "rms_norm", tensor_row(ty, i), tensor_row(tw[seq[r.row_of ? row_of[i] : i] == 1], i),
-                       heads * n);
-    op_add_rms_norm(&r, &base, 1e-5f, td, tx, ty);
+        kc_same_floats(k, "norm", tensor_row(ty, i), tensor_row(tw[seq[r.row_of ? row_of[i] : i] == 1], i), heads * n);
+    op_add_norm(&r, &norms[0], 1, td, tx, ty);
     for (int i = 0; i < 2; i++)
-        op_rms_norm(&plain, i ? &other : &base, 1e-5f, tx, tw[i]);
+        op_norm(&plain, &norms[i], tx, tw[i]);
     for (int i = 0; i < ROWS; i++)
-        kc_same_floats(k, "add_rms_norm", tensor_row(ty, i), tensor_row(tw[seq[r.row_of ? row_of[i] : i] == 1], i),
+        kc_same_floats(k, "add_norm", tensor_row(ty, i), tensor_row(tw[seq[r.row_of ? row_of[i] : i] == 1], i),
                        heads * n);
     void *all[] = {w[0], w[1], x, d, set, ty.data, tw[0].data, tw[1].data};
     for (size_t i = 0; i < ARRAY_LEN(all); i++)

@@ -12,6 +12,8 @@
 #define N_MAX 1200
 #define CASES 150
 
+static const struct act silu = {.kind = ACT_SILU};
+
 static int some_length(struct kc *k)
 {
     int n = kc_pick(k, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 128, 576, 0);
@@ -74,8 +76,8 @@ static void check_exp(struct kc *k)
             one[i] = 1;
             check_exp_value(k, x[i]);
         }
-        row_fns_for(CPU_SCALAR)->silu_mul(x, one, want, N);
-        row_fns_for(k->level)->silu_mul(x, one, got, N);
+        row_fns_for(CPU_SCALAR)->act_mul(silu, x, one, want, N);
+        row_fns_for(k->level)->act_mul(silu, x, one, got, N);
         kc_same_floats(k, "silu against scalar", got, want, N);
     }
     kc_expect(k, math_exp(-INFINITY) == 0 && math_exp(INFINITY) == INFINITY && math_exp(0) == 1, "exp of 0 or inf");
@@ -115,8 +117,8 @@ static void check_add(struct kc *k)
             x.ref[i] = (double)x.a[i] + x.b[i];
             x.bound[i] = KC_EPS * fabs(x.ref[i]) + 0x1p-150;
         }
-        row_fns_for(CPU_SCALAR)->add(x.a, x.want, x.n);
-        row_fns_for(k->level)->add(x.a, x.got, x.n);
+        row_fns_for(CPU_SCALAR)->add(x.a, 1, x.want, x.n);
+        row_fns_for(k->level)->add(x.a, 1, x.got, x.n);
         arrays_check(k, &x);
     }
 }
@@ -129,12 +131,12 @@ static void check_silu_mul(struct kc *k)
     for (int c = 0; c < CASES; c++) {
         arrays_new(k, &x, 1e4);
         for (int i = 0; i < x.n; i++) {
-            double silu = x.a[i] / (1 + exp(-(double)x.a[i]));
-            x.ref[i] = silu * x.b[i];
+            double ref = x.a[i] / (1 + exp(-(double)x.a[i]));
+            x.ref[i] = ref * x.b[i];
             x.bound[i] = 6 * KC_EPS * fabs(x.ref[i]) + 1e-36 * fabs(x.b[i]) + 0x1p-148;
         }
-        row_fns_for(CPU_SCALAR)->silu_mul(x.a, x.b, x.want, x.n);
-        row_fns_for(k->level)->silu_mul(x.a, x.b, x.got, x.n);
+        row_fns_for(CPU_SCALAR)->act_mul(silu, x.a, x.b, x.want, x.n);
+        row_fns_for(k->level)->act_mul(silu, x.a, x.b, x.got, x.n);
         arrays_check(k, &x);
     }
 }
@@ -234,7 +236,7 @@ static void check_row_ops(struct kc *k)
         int           n = some_length(k), pieces = 1 + kc_below(k, 3), rows = 1 + kc_below(k, 40), col = n * pieces;
         float        *buf[6], *w = floats(n);
         struct tensor t[6];
-        struct weight norm = {.n_out = 1, .n_in = n, .packed = w};
+        struct norm   norm = {NORM_RMS, n, 1e-6f, {.n_out = 1, .n_in = n, .packed = w}};
         kc_notef(k, "rows %d pieces %d n %d", rows, pieces, n);
         kc_fill(k, w, n, 100);
         for (int i = 0; i < 6; i++) {
@@ -244,28 +246,28 @@ static void check_row_ops(struct kc *k)
         kc_fill(k, buf[0], (int64_t)rows * col, 1e6);
         kc_fill(k, buf[1], (int64_t)rows * col, 1e6);
         memcpy(buf[2], buf[1], (size_t)rows * col * sizeof(float));
-        op_add_rms_norm(&r3, &norm, 1e-6f, t[0], t[1], t[3]); /* rows 1 and 3: fused, threads */
-        for (int i = 0; i < rows; i++) {                      /* rows 2 and 4: composed, one at a time */
+        op_add_norm(&r3, &norm, 0.7f, t[0], t[1], t[3]); /* rows 1 and 3: fused, threads */
+        for (int i = 0; i < rows; i++) {                 /* rows 2 and 4: composed, one at a time */
             struct tensor x = {tensor_row(t[0], i), 1, col, col}, y = {tensor_row(t[2], i), 1, col, col};
-            op_add(&r1, x, y);
+            op_add(&r1, 0.7f, x, y);
             for (int p = 0; p < pieces; p++)
-                op_rms_norm(&r1, &norm, 1e-6f, tensor_cols(y, (int64_t)p * n, n),
-                            (struct tensor){tensor_row(t[4], i) + (int64_t)p * n, 1, n, n});
+                op_norm(&r1, &norm, tensor_cols(y, (int64_t)p * n, n),
+                        (struct tensor){tensor_row(t[4], i) + (int64_t)p * n, 1, n, n});
         }
         kc_same_floats(k, "add", buf[1], buf[2], (int64_t)rows * col);
-        kc_same_floats(k, "rms_norm", buf[3], buf[4], (int64_t)rows * col);
+        kc_same_floats(k, "norm", buf[3], buf[4], (int64_t)rows * col);
         int32_t index[40];
         for (int i = 0; i < rows; i++)
             index[i] = kc_below(k, rows);
         op_gather_rows(&r3, index, t[0], t[5]);
         for (int i = 0; i < rows; i++)
             kc_same_floats(k, "gather_rows", tensor_row(t[5], i), tensor_row(t[0], index[i]), col);
-        op_silu_mul(&r3, t[0], t[3], t[5]);
+        op_act_mul(&r3, silu, t[0], t[3], t[5]);
         for (int i = 0; i < rows; i++)
-            op_silu_mul(&r1, (struct tensor){tensor_row(t[0], i), 1, col, col},
-                        (struct tensor){tensor_row(t[3], i), 1, col, col},
-                        (struct tensor){tensor_row(t[4], i), 1, col, col});
-        kc_same_floats(k, "silu_mul", buf[5], buf[4], (int64_t)rows * col);
+            op_act_mul(&r1, silu, (struct tensor){tensor_row(t[0], i), 1, col, col},
+                       (struct tensor){tensor_row(t[3], i), 1, col, col},
+                       (struct tensor){tensor_row(t[4], i), 1, col, col});
+        kc_same_floats(k, "act_mul", buf[5], buf[4], (int64_t)rows * col);
         for (int i = 0; i < 6; i++)
             kc_unguard(k, buf[i]);
         kc_unguard(k, w);
@@ -326,7 +328,7 @@ static void bench_silu(void *arg)
 {
     struct bench *b = arg;
     for (int i = 0; i < 100; i++)
-        b->f->silu_mul(b->a, b->b, b->y, b->n);
+        b->f->act_mul(silu, b->a, b->b, b->y, b->n);
 }
 
 static void bench_rows(struct kc *k)

@@ -42,17 +42,14 @@ static inline void rig_open(struct rig *r, const char *model, int threads, int l
                             int keys)
 {
     struct error       e;
-    struct run_limits  lim = {.n_row = ROWS_MAX, .n_key = keys, .n_rank = RANK_MAX};
+    struct run_limits  lim;
     struct cpu_options cpu = {.threads = threads, .level = level, .precision = p, .kv_elem_size = kv_elem_size};
     assert_int_equal(fixture_load_on(&r->f, model, &cpu, page_tokens, &e), 0);
-    const struct model_desc *d = &r->f.model->desc;
-    const struct attn_desc  *a = &d->layer[0].attn;
-    lim.n_head = a->n_head;
-    lim.n_kv_head = a->n_kv_head;
-    lim.head_dim = a->head_dim;
-    lim.n_in = MAX(MAX(d->n_embd, d->layer[0].ffn.n_ff), a->n_head * a->head_dim);
-    lim.n_out = MAX(lim.n_in, (int64_t)d->n_vocab);
-    r->n_vocab = d->n_vocab;
+    lim = r->f.model->limits;
+    lim.n_row = ROWS_MAX;
+    lim.n_key = keys;
+    lim.n_rank = RANK_MAX;
+    r->n_vocab = r->f.model->desc.n_vocab;
     r->page_tokens = page_tokens;
     assert_int_equal(page_pool_new(&r->pool, r->f.model->page_bytes, page_tokens, 1000, &e), 0);
     assert_int_equal(activations_init(&r->act, r->f.model, ROWS_MAX, ROWS_MAX, &e), 0);

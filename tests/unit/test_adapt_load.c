@@ -189,7 +189,7 @@ static void test_square(void **state)
         adapter_write(adapter_dir, cases[i].config, cases[i].spec);
         if (adapter_load(&a, adapter_dir, m, NULL, NULL, &e))
             fail_msg("%s", e.msg);
-        const struct lora_pair *p = adapter_lora(a)->delta[m->layer[0].attn.q.index]->pair;
+        const struct lora_pair *p = adapter_lora(a)->delta[params_find(&m->params, SQUARE)->weight->index]->pair;
         bool                    across = cases[i].mlx; /* its halves are [in, rank] and [rank, out] */
         assert_true(a_at(p, 5, 9) == adapter_value(cases[i].a, across ? 9 * 60 + 5 : 5 * 60 + 9));
         assert_true(b_at(p, 5, 9) == adapter_value(cases[i].b, across ? 9 * 60 + 5 : 5 * 60 + 9));
@@ -269,7 +269,7 @@ static void test_dora_odd(void **state)
     assert_int_equal(model_load(&m, SQUARE_MODEL, arch_describe, NULL, &o, NULL), 0);
     adapter_write(adapter_dir, DORA_CONFIG, MLX(SQUARE, 60, 60) " " SQUARE ".m:F32:60");
     assert_int_equal(adapter_load(&a, adapter_dir, m, NULL, NULL, NULL), 0);
-    check_dora(a, &m->layer[0].attn.q, SQUARE ".m", DTYPE_F32);
+    check_dora(a, params_find(&m->params, SQUARE)->weight, SQUARE ".m", DTYPE_F32);
     adapter_unref(a);
     model_free(m);
 }

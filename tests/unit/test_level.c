@@ -35,7 +35,7 @@ static void test_detected_level_runs(void **state)
             continue;
         for (int i = 0; i < 33; i++)
             x[i] = y[i] = (float)i;
-        row_fns_for((enum cpu_level)l)->add(x, y, 33);
+        row_fns_for((enum cpu_level)l)->add(x, 1, y, 33);
         for (int i = 0; i < 33; i++)
             assert_true(y[i] == 2 * x[i]);
     }

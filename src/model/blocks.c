@@ -1,0 +1,47 @@
+/* The table of blocks, and what they take from the model and its activations; contracts in block.h. */
+#include "base/num.h"
+#include "model/block.h"
+
+const struct block *block_of_mix(enum mix_kind kind)
+{
+    static const struct block *const blocks[MIX_KINDS] = {[MIX_ATTN] = &mix_attn};
+    return blocks[kind];
+}
+
+const struct block *block_of_ff(enum ff_kind kind)
+{
+    static const struct block *const blocks[FF_KINDS] = {[FF_GATED] = &ff_gated};
+    return blocks[kind];
+}
+
+struct tensor act_take(struct activations *a, int64_t n_row, int64_t n)
+{
+    struct tensor t = {(float *)a->scratch.data + a->scratch_used, n_row, n, act_cols(n)};
+    a->scratch_used += a->n_row * act_cols(n);
+    return t;
+}
+
+size_t model_add_state(struct model *m, size_t n, int layer)
+{
+    size_t at = m->limits.n_state;
+    if (layer >= m->lo && layer < m->hi)
+        m->limits.n_state += (n + 63) / 64 * 64;
+    return at;
+}
+
+void model_add_kv(struct model *m, struct attn *op, int layer)
+{
+    if (layer < m->lo || layer >= m->hi)
+        return;
+    op->kv = (struct kv_layer){.n_kv_head = op->n_kv_head,
+                               .head_dim = op->head_dim,
+                               .elem_size = m->kv_elem_size,
+                               .page_tokens = m->page_tokens,
+                               .offset = m->page_bytes};
+    m->page_bytes += (kv_layer_bytes(&op->kv) + 63) / 64 * 64;
+    m->kv_values += 2 * op->n_kv_head * (int64_t)op->head_dim;
+    m->kv_keys += 2 * op->n_kv_head;
+    m->limits.n_head = MAX(m->limits.n_head, op->n_head);
+    m->limits.n_kv_head = MAX(m->limits.n_kv_head, op->n_kv_head);
+    m->limits.head_dim = MAX(m->limits.head_dim, op->head_dim);
+}
