@@ -46,7 +46,7 @@ static bool has_shape(struct adapter_binder *b, const struct tensor_view *t, con
     int64_t             need[3] = {target->n_slice, target->n_out, target->n_in};
     char                found[TENSOR_SHAPE_TEXT], needed[TENSOR_SHAPE_TEXT];
     int                 skip = target->n_slice > 1 ? 0 : 1, n_dim = 3 - skip;
-    if (row || p->n_dim == 1) { /* as declared */
+    if (row || !param_is_matrix(p)) { /* as declared */
         memcpy(need, p->shape, sizeof need);
         skip = 0;
         n_dim = p->n_dim;

@@ -282,7 +282,7 @@ int fuse_rows(const void *ctx, const struct param *p, int64_t first, int64_t n, 
     const struct fuse      *f = ctx;
     const struct fuse_term *t = f->open, *end = f->open + f->n_open;
     struct portion          o = {.first = first, .n = n, .dtype = dtype, .values = values};
-    o.width = p->role == ROLE_BIAS ? param_elements(p) : p->shape[p->n_dim - 1];
+    o.width = param_is_matrix(p) ? p->shape[p->n_dim - 1] : param_elements(p);
     int err = portion_init(&o, f, e);
     if (err)
         return err;

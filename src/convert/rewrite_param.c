@@ -30,8 +30,8 @@ size_t rewrite_plane_row_bytes(const struct rewrite_param *v, int plane)
 
 const char *rewrite_plane_name(const struct rewrite_param *v, int plane, char out[512])
 {
-    static const char *const suffix[REWRITE_PLANES] = {".weight", ".scales", ".biases"};
-    snprintf(out, 512, "%s%s", v->p->name, v->p->role == ROLE_BIAS ? "" : suffix[plane]);
+    static const char *const suffix[REWRITE_PLANES] = {NULL, ".scales", ".biases"};
+    snprintf(out, 512, "%s%s", v->p->name, plane == REWRITE_WEIGHT ? v->p->suffix : suffix[plane]);
     return out;
 }
 

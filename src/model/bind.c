@@ -59,9 +59,25 @@ static bool same_shape(const struct param *p, const struct tensor_view *t, int n
     return true;
 }
 
+/* Likewise but for dimensions of 1. */
+static bool same_values(const struct param *p, const struct tensor_view *t)
+{
+    int i = 0, k = 0;
+    for (;; i++, k++) {
+        while (i < p->n_dim && p->shape[i] == 1)
+            i++;
+        while (k < t->n_dim && t->shape[k] == 1)
+            k++;
+        if (i == p->n_dim || k == t->n_dim)
+            return i == p->n_dim && k == t->n_dim;
+        if (p->shape[i] != t->shape[k])
+            return false;
+    }
+}
+
 static bool fits_dense(const struct param *p, const struct tensor_view *t)
 {
-    return dtype_is_float16_32(t->dtype) && same_shape(p, t, p->n_dim);
+    return dtype_is_float16_32(t->dtype) && (p->role == ROLE_VECTOR ? same_values(p, t) : same_shape(p, t, p->n_dim));
 }
 
 /* What of a plane belongs to the i-th matrix of a row's n; NULL while headers alone are read. */
@@ -177,10 +193,10 @@ static void bind_dense(struct binder *b, struct param *p, const struct tensor_vi
 
 static void bind_weight(struct binder *b, struct param *p)
 {
-    const struct tensor_view *w = plane(b, p, ".weight"), *s = plane(b, p, ".scales"), *z = plane(b, p, ".biases");
+    const struct tensor_view *w = plane(b, p, p->suffix), *s = plane(b, p, ".scales"), *z = plane(b, p, ".biases");
     const struct tensor_view *inv = plane(b, p, PLANE_FP8_SCALES);
     if (!w)
-        missing(b, p, ".weight");
+        missing(b, p, p->suffix);
     else if (inv && (s || w->dtype != DTYPE_F8_E4M3))
         lone_plane(b, inv, w, "a weight of type F8_E4M3 without other scales");
     else if (s)
@@ -215,7 +231,7 @@ static bool claimed(const struct binder *b, const char *name)
     static const char *const suffixes[] = {".weight", ".scales", ".biases", PLANE_FP8_SCALES};
     char                     base[512];
     const struct param      *p = params_find(b->p, name);
-    if (p && p->role == ROLE_BIAS)
+    if (p && !*p->suffix)
         return true;
     for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
         size_t n = strlen(name), k = strlen(suffixes[i]);

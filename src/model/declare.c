@@ -34,9 +34,15 @@ void declare_stack(const struct declare *k, enum name name, enum param_shard sha
     add_bias(k, name, shard, n, n_out, bias_why, w);
 }
 
+void declare_array(const struct declare *k, enum name name, const char *suffix, int n_dim, const int64_t *shape,
+                   const char *why, struct weight *w)
+{
+    params_add_vector(k->p, k->layer, declare_name(k, name, ""), suffix, n_dim, shape, why, w);
+}
+
 void declare_vector(const struct declare *k, enum name name, int64_t n, const char *why, struct weight *w)
 {
-    params_add(k->p, ROLE_NORM, SHARD_NONE, k->layer, declare_name(k, name, ""), n, 0, why, w);
+    declare_array(k, name, "", 1, &n, why, w);
 }
 
 void declare_norm(const struct declare *k, enum name name, const struct norm_desc *d, int64_t n, const char *why,
@@ -45,6 +51,6 @@ void declare_norm(const struct declare *k, enum name name, const struct norm_des
     *out = (struct norm){.kind = d->kind, .n = (int)n, .eps = d->eps, .w = {.index = -1, .plus = d->plus}};
     if (d->kind == NORM_NONE || d->no_weight)
         return;
-    declare_vector(k, name, n, why, &out->w);
+    params_add(k->p, ROLE_NORM, SHARD_NONE, k->layer, declare_name(k, name, ""), n, 0, why, &out->w);
     add_bias(k, name, SHARD_NONE, n, 0, d->bias ? why : NULL, &out->w);
 }

@@ -20,8 +20,12 @@ void declare_linear(const struct declare *k, enum name name, enum param_shard sh
 /* A stack of n such matrices, its bias [n, n_out]. */
 void declare_stack(const struct declare *k, enum name name, enum param_shard shard, int n, int64_t n_out, int64_t n_in,
                    const char *why, const char *bias_why, struct weight *w);
-/* A vector that operations take as float32, [n]: sinks, scales. */
+/* A vector that operations take as float32, [n], whose tensor is called by the name alone: sinks, A_log, corrections. */
 void declare_vector(const struct declare *k, enum name name, int64_t n, const char *why, struct weight *w);
+/* Likewise of any shape (as MLX stores it, up to 4 dimensions): a convolution [C, K, 1] with suffix ".weight"; A_log
+ * [1, 1, H, 1] with "". w is one row of all its values. */
+void declare_array(const struct declare *k, enum name name, const char *suffix, int n_dim, const int64_t *shape,
+                   const char *why, struct weight *w);
 /* A norm over n columns; nothing when it is absent. */
 void declare_norm(const struct declare *k, enum name name, const struct norm_desc *d, int64_t n, const char *why,
                   struct norm *out);

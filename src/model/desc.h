@@ -81,15 +81,41 @@ enum name {
     NAMES
 };
 
-/* A parameter (or a plane of it) that is not in the files under its own name may be there in another form: the first rule
- * whose `param` matches and whose `from` is there makes it, on every load path (layout.h). Names are without ".weight";
- * '*' of `from` is what '*' of `param` matched; '#' counts the matrices of a stack, which are tensors of their own. */
+/* How the files of the original model may hold parameters otherwise than the MLX layout, on every load path (layout.h).
+ *
+ * A parameter is taken from its own name; if that is in no file, from the first rule whose `param` matches and whose `from`
+ * is there. Names are without ".weight": the planes of `from` are called .weight, .scales, .biases, .weight_scale_inv, or for
+ * a tensor without a module of its own nothing, _scales, _scale_inv, _blocks (with _scales: mxfp4); a bias of the parameter
+ * goes by the same rule, from .bias or _bias. '*' of `from` is what '*' of `param` matched; '#' is the number of a matrix of
+ * a stack, each a tensor of its own. A rule without `from` is about the parameter's own tensor. All of a rule's conditions
+ * hold together, and what it says is applied in the order of its fields. */
+struct layout_scale {
+    int64_t n; /* outputs; the last entry has 0 */
+    float   scale;
+};
+
 struct layout_rule {
     const char *param, *from;
+    /* Holds only where the first tensor whose whole name matches this pattern is a convolution of the original layout,
+     * [C, 1, K] instead of [C, K, 1]: the mark of files whose names are the same in both. NULL: always. */
+    const char *marker;
+    /* One matrix [n * rows, in] has the stack's matrices one below the other, each followed by that of the stack `below`,
+     * or each preceded by that of `above` ('*' as in `from`): the heads of kv_b_proj. Rows are the inputs if transposed. */
+    const char *below, *above;
     bool        transposed;  /* stored [.., in, out] */
     int         part, parts; /* the part-th of `parts` equal pieces of its outputs; parts 0: all */
-    bool        interleaved; /* the pieces take turns row by row: output o of the piece is row o * parts + part */
-    float       plus;        /* added to its values */
+    bool        interleaved; /* the pieces take turns output by output: output o of the piece is o * parts + part */
+    /* Factors of the outputs, first to last (of a vector or an embedding with one entry: of all). NULL: none. */
+    const struct layout_scale *scale;
+    float                      plus; /* added to the values */
+    bool leftover; /* `from` may also stand beside the parameter's own tensors, which win: one warning */
+};
+
+/* Names of tensors in the files that begin with `files` are those of the description that begin with `name`, if no tensor
+ * has that name itself: {"language_model.model.", "model.language_model."}, {"model.", "transformer."}, {"model.", ""}. This
+ * comes before rules, for every name that they speak of. */
+struct layout_prefix {
+    const char *name, *files;
 };
 
 struct model_desc {
@@ -107,7 +133,8 @@ struct model_desc {
     const char        *name[NAMES]; /* arch_describe fills it from names.def before the family changes what differs */
     const char        *prefix;      /* before every name: "language_model." of a wrapper; "" */
     /* How files may hold parameters otherwise than in the MLX layout; ends with a NULL param. NULL: no other way. */
-    const struct layout_rule *layout;
+    const struct layout_rule   *layout;
+    const struct layout_prefix *layout_prefix; /* ends with a NULL name; NULL: none */
     /* Tensors that the files may hold and the model ignores: NULL-terminated patterns, '*' matches any run of characters. */
     const char *const *ignore;
 };

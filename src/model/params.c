@@ -34,19 +34,23 @@ static bool grow(struct params *p)
 static struct param *add(struct params *p, enum param_role role, enum param_shard shard, int layer, const char *name,
                          const char *why, struct weight *weight)
 {
-    static const unsigned uses[] = {[ROLE_EMBED] = WEIGHT_EMBED,
-                                    [ROLE_HEAD] = WEIGHT_LINEAR,
-                                    [ROLE_LINEAR] = WEIGHT_LINEAR,
-                                    [ROLE_NORM] = WEIGHT_VECTOR,
-                                    [ROLE_BIAS] = 0};
-    char                 *full = params_layer_name(p, name, layer);
+    static const unsigned uses[] = {
+        [ROLE_EMBED] = WEIGHT_EMBED, [ROLE_HEAD] = WEIGHT_LINEAR,   [ROLE_LINEAR] = WEIGHT_LINEAR,
+        [ROLE_NORM] = WEIGHT_VECTOR, [ROLE_VECTOR] = WEIGHT_VECTOR, [ROLE_BIAS] = 0};
+    char *full = params_layer_name(p, name, layer);
     if (!full || (p->n == p->cap && !grow(p))) {
         p->failed = true;
         return NULL;
     }
     struct param *row = &p->v[p->n++];
-    *row = (struct param){
-        .name = full, .layer = layer, .role = role, .shard = shard, .uses = uses[role], .why = why, .weight = weight};
+    *row = (struct param){.name = full,
+                          .suffix = role == ROLE_BIAS ? "" : ".weight",
+                          .layer = layer,
+                          .role = role,
+                          .shard = shard,
+                          .uses = uses[role],
+                          .why = why,
+                          .weight = weight};
     return row;
 }
 
@@ -69,6 +73,18 @@ void params_add(struct params *p, enum param_role role, enum param_shard shard, 
     row->shape[1] = in;
     if (role != ROLE_BIAS)
         name_weight(p, weight, row->name, in ? out : 1, in ? in : out);
+}
+
+void params_add_vector(struct params *p, int layer, const char *name, const char *suffix, int n_dim,
+                       const int64_t *shape, const char *why, struct weight *weight)
+{
+    struct param *row = add(p, ROLE_VECTOR, SHARD_NONE, layer, name, why, weight);
+    if (!row)
+        return;
+    row->suffix = suffix;
+    row->n_dim = n_dim;
+    memcpy(row->shape, shape, (size_t)n_dim * sizeof *shape);
+    name_weight(p, weight, row->name, 1, param_elements(row));
 }
 
 void params_add_stack(struct params *p, enum param_shard shard, int layer, const char *name, int n, int64_t out,

@@ -10,22 +10,26 @@
 #include "model/desc.h"
 #include "tensor/ops.h"
 
-enum param_role { ROLE_EMBED, ROLE_HEAD, ROLE_LINEAR, ROLE_NORM, ROLE_BIAS };
+/* VECTOR: all that is used as float32 and is neither a norm nor what is added to a product: sinks, A_log, convolutions. */
+enum param_role { ROLE_EMBED, ROLE_HEAD, ROLE_LINEAR, ROLE_NORM, ROLE_VECTOR, ROLE_BIAS };
 /* How tensor-parallel ranks may divide it: not at all, by output rows, by input columns. */
 enum param_shard { SHARD_NONE, SHARD_ROWS, SHARD_COLS };
 
 /* The scales of Hugging Face's FP8 weights (quant.h: QUANT_FP8) stand beside X.weight under this name. */
 #define PLANE_FP8_SCALES ".weight_scale_inv"
 
+#define PARAM_DIMS 4
+
 struct param {
-    const char      *name;  /* tensor name in the checkpoint without ".weight" / with ".bias" for a bias */
-    int              layer; /* -1: before the layers, n_layer: after them */
+    const char      *name;   /* of the module; of a bias, and where suffix is "", of the tensor */
+    const char      *suffix; /* what the tensor's name has behind it: ".weight" or "" */
+    int              layer;  /* -1: before the layers, n_layer: after them */
     enum param_role  role;
     enum param_shard shard;
     unsigned         uses; /* enum weight_use */
     int              n_dim;
-    int64_t          shape[3]; /* [n]; [out, in]; a stack (experts, heads): [n, out, in], its bias [n, out] */
-    const char      *why;      /* the config fields that give the shape, for messages */
+    int64_t          shape[PARAM_DIMS]; /* [n]; [out, in]; a stack (experts, heads): [n, out, in], its bias [n, out] */
+    const char      *why;               /* the config fields that give the shape, for messages */
     struct weight *weight; /* what binding fills: the weight, the n of a stack, or for ROLE_BIAS what it is added to */
     struct quant   quant;  /* as bound; mode QUANT_NONE: dense */
     enum dtype     dtype;  /* of the stored plane */
@@ -54,6 +58,10 @@ void params_add(struct params *p, enum param_role role, enum param_shard shard, 
  * a stack is a row of its own, by params_add: ROLE_BIAS, out = n, in = the outputs. */
 void params_add_stack(struct params *p, enum param_shard shard, int layer, const char *name, int n, int64_t out,
                       int64_t in, const char *why, struct weight *weights);
+/* A ROLE_VECTOR of any shape: weight is one row of all its values. suffix: ".weight", or "" where the tensor is called by the
+ * name alone. Files may also hold it with other dimensions of 1 ([C, 1, K] for [C, K, 1], [E] for [1, E]). */
+void params_add_vector(struct params *p, int layer, const char *name, const char *suffix, int n_dim,
+                       const int64_t *shape, const char *why, struct weight *weight);
 /* After the last declaration: makes the indices. ERR_NOMEM when a declaration had failed. */
 int params_finish(struct params *p, struct error *e);
 
@@ -63,15 +71,18 @@ const struct param *params_find(const struct params *p, const char *name);
 /* Matrices, which can be quantized and take an adapter's pairs; how many it has; all its elements. */
 static inline bool param_is_matrix(const struct param *p)
 {
-    return p->role != ROLE_BIAS && p->n_dim >= 2;
+    return p->role <= ROLE_LINEAR;
 }
 static inline int param_stack(const struct param *p)
 {
-    return p->n_dim == 3 ? (int)p->shape[0] : 1;
+    return param_is_matrix(p) && p->n_dim == 3 ? (int)p->shape[0] : 1;
 }
 static inline int64_t param_elements(const struct param *p)
 {
-    return p->shape[0] * (p->n_dim > 1 ? p->shape[1] : 1) * (p->n_dim > 2 ? p->shape[2] : 1);
+    int64_t n = 1;
+    for (int i = 0; i < p->n_dim; i++)
+        n *= p->shape[i];
+    return n;
 }
 
 /* Matches rows whose layer is in [lo, hi) (-1 belongs to lo = 0, n_layer to hi = n_layer) with the checkpoint: fills every

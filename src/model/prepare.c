@@ -31,7 +31,7 @@ static int prepare_bias(const struct prepare *k, const struct param *row, struct
 /* Calls f for every plane of a weight that is bound. */
 static void for_planes(const struct param *row, struct checkpoint *c, void (*f)(const struct tensor_view *t))
 {
-    const char *const suffix[] = {".weight", row->weight->quant.mode == QUANT_FP8 ? PLANE_FP8_SCALES : ".scales",
+    const char *const suffix[] = {row->suffix, row->weight->quant.mode == QUANT_FP8 ? PLANE_FP8_SCALES : ".scales",
                                   ".biases"};
     char              name[512];
     for (size_t i = 0; i < ARRAY_LEN(suffix) && row->bytes; i++) {
