@@ -42,7 +42,7 @@ struct scratch {
     struct rows_of_seq *blocks;  /* [lim.n_row] */
     struct worker      *workers; /* [threads] */
     int                 row_cap; /* rows of an attn_block */
-    float              *partial; /* [partial_cap][head_dim + 2]: m, l, o */
+    float              *partial; /* [partial_cap][v_dim + 2]: m, l, o */
     size_t              partial_cap;
 };
 
@@ -89,13 +89,12 @@ static void span_compute(const struct job *j, struct worker *w, const struct row
     struct attn_block *b = &w->b;
     int64_t            key = MAX(span * KV_SPAN, first_key(a, rows->pos0) / KV_TILE * KV_TILE);
     int64_t            end = MIN((span + 1) * KV_SPAN, rows->pos0 + rows->n_row);
-    size_t             n = (size_t)KV_TILE * a->head_dim;
     bool               widen = a->kv.elem_size < 4 && b->n > j->cpu->attn->direct_rows;
     for (int i = 0; i < b->n; i++) {
         b->m[i] = -FLT_MAX;
         b->l[i] = 0;
     }
-    memset(b->o, 0, (size_t)b->n * a->head_dim * sizeof(float));
+    memset(b->o, 0, (size_t)b->n * a->v_dim * sizeof(float));
     for (; key < end; key += KV_TILE) {
         void *const *pages = j->step->pages[j->step->seq[rows->row0]];
         int64_t      next = key + KV_TILE < rows->pos0 + rows->n_row ? key + KV_TILE : key;
@@ -108,11 +107,11 @@ static void span_compute(const struct job *j, struct worker *w, const struct row
             b->lo[i] = clamp_key(first_key(a, pos) - key);
             b->hi[i] = clamp_key(pos + 1 - key);
         }
-        b->k_scale = kv_scales(&a->kv, k);
-        b->v_scale = kv_scales(&a->kv, v);
+        b->k_scale = kv_scales(&a->kv, k, a->head_dim);
+        b->v_scale = kv_scales(&a->kv, v, a->v_dim);
         if (widen) {
-            tile_widen(j->cpu->rows, a->kv.elem_size, k, w->k, n);
-            tile_widen(j->cpu->rows, a->kv.elem_size, v, w->v, n);
+            tile_widen(j->cpu->rows, a->kv.elem_size, k, w->k, (size_t)KV_TILE * a->head_dim);
+            tile_widen(j->cpu->rows, a->kv.elem_size, v, w->v, (size_t)KV_TILE * a->v_dim);
             j->cpu->attn->tile(b, w->k, w->v, 4);
         } else {
             j->cpu->attn->tile(b, k, v, a->kv.elem_size);
@@ -127,6 +126,7 @@ static void block_load(const struct job *j, struct worker *w, const struct rows_
     size_t n = (size_t)j->group * dim; /* the heads of a group stand together */
     w->b.n = rows->n_row * j->group;
     w->b.head_dim = dim;
+    w->b.v_dim = j->a->v_dim;
     w->b.scale = j->a->scale;
     for (int i = 0; i < rows->n_row; i++)
         memcpy(w->b.q + i * n, tensor_row(j->q, rows->row0 + i) + h * n, n * sizeof(float));
@@ -149,7 +149,7 @@ static void span_merge(const struct attn_fns *fns, float *M, float *L, float *O,
 static void item_whole(const struct job *j, struct worker *w, const struct rows_of_seq *rows, int h)
 {
     const struct attn *a = j->a;
-    int                dim = a->head_dim;
+    int                dim = a->v_dim;
     block_load(j, w, rows, h);
     for (int64_t s = rows->span0; s < rows->span0 + rows->n_span; s++) {
         span_compute(j, w, rows, h, s);
@@ -170,13 +170,13 @@ static void item_whole(const struct job *j, struct worker *w, const struct rows_
 static float *partial_at(const struct job *j, const struct rows_of_seq *rows, int64_t span, int h, int i)
 {
     size_t k = (size_t)(span - rows->span0) * j->a->n_kv_head + h;
-    return j->scratch->partial + (rows->partial0 + k * rows->n_row * j->group + i) * (size_t)(j->a->head_dim + 2);
+    return j->scratch->partial + (rows->partial0 + k * rows->n_row * j->group + i) * (size_t)(j->a->v_dim + 2);
 }
 
 /* Item of a split step: one span of a block. */
 static void item_span(const struct job *j, struct worker *w, const struct rows_of_seq *rows, int h, int64_t span)
 {
-    int dim = j->a->head_dim;
+    int dim = j->a->v_dim;
     block_load(j, w, rows, h);
     span_compute(j, w, rows, h, span);
     for (int i = 0; i < w->b.n; i++) {
@@ -190,7 +190,7 @@ static void item_span(const struct job *j, struct worker *w, const struct rows_o
 /* Merges the spans of one query head of one row of a block. */
 static void row_merge(const struct job *j, struct worker *w, const struct rows_of_seq *rows, int row, int head)
 {
-    int     dim = j->a->head_dim, h = head / j->group, i = row * j->group + head % j->group;
+    int     dim = j->a->v_dim, h = head / j->group, i = row * j->group + head % j->group;
     int64_t pos = rows->pos0 + row, first = first_key(j->a, pos) / KV_SPAN;
     for (int64_t s = first; s <= pos / KV_SPAN; s++) {
         const float *p = partial_at(j, rows, s, h, i);
@@ -252,7 +252,7 @@ static int64_t blocks_make(struct job *j, int most)
         b->span0 = (int)(first_key(j->a, b->pos0) / KV_SPAN);
         b->n_span = (int)((b->pos0 + b->n_row - 1) / KV_SPAN) - b->span0 + 1;
     }
-    return work * j->a->n_head * j->a->head_dim * 2;
+    return work * j->a->n_head * (j->a->head_dim + j->a->v_dim);
 }
 
 /* Numbers the items by spans if that pays and the partials fit. */

@@ -27,14 +27,14 @@
 
 #define ATTN_ROWS 48 /* rows of a block, unless one key/value head alone has more query heads */
 
-/* A block of n rows. o is [n][head_dim]; keys [lo[i], hi[i]) of the tile at hand belong to row i. */
+/* A block of n rows. Keys [lo[i], hi[i]) of the tile at hand belong to row i. */
 struct attn_block {
-    int          n, head_dim;
+    int          n, head_dim, v_dim;
     float        scale;
     float       *q;     /* [n][head_dim] */
     float       *s;     /* [n][KV_TILE]: scores, then weights */
     float       *m, *l; /* [n] */
-    float       *o;
+    float       *o;     /* [n][v_dim] */
     int         *lo, *hi;
     const void  *next_k, *next_v;   /* where the tile after this one stands, or this one again: asked for in advance */
     const float *k_scale, *v_scale; /* of the tile's keys and values; NULL where they have none */
@@ -53,7 +53,7 @@ struct attn_fns {
 
 extern const struct attn_fns attn_scalar, attn_avx2, attn_avx512, attn_neon;
 
-/* Writes rows [lo, hi) of k and v, [n_kv_head * head_dim] each, at their positions. float16: to nearest even;
+/* Writes rows [lo, hi) of k [n_kv_head * head_dim] and v [n_kv_head * v_dim] at their positions. float16: to nearest even;
  * magnitudes from 65520 on become infinite. int8: docs/order-law.md. */
 void attn_kv_write(const struct row_fns *fns, const struct step *s, const struct attn *a, struct tensor k,
                    struct tensor v, int64_t lo, int64_t hi);

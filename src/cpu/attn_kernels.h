@@ -96,7 +96,7 @@ VEC_INLINE void scores_block(const struct attn_block *b, int r0, const void *k, 
 VEC_INLINE void values_chunk(const struct attn_block *b, int r0, const void *v, int elem_size, int lo, int hi, int f,
                              int part, int R, int W)
 {
-    int          dim = b->head_dim;
+    int          dim = b->v_dim;
     float       *o = b->o + (int64_t)r0 * dim + f;
     const float *p = b->s + r0 * KV_TILE;
     vf           acc[TILE_R][4];
@@ -128,7 +128,7 @@ VEC_INLINE void values_chunk(const struct attn_block *b, int r0, const void *v, 
 VEC_INLINE void values_keys(const struct attn_block *b, int r0, const void *v, int elem_size, int lo, int hi, int R)
 {
     const int W = TILE_W(R);
-    int       f = 0, dim = b->head_dim;
+    int       f = 0, dim = b->v_dim;
     if (lo >= hi)
         return;
     for (; f + W * VEC_LANES <= dim; f += W * VEC_LANES)
@@ -172,7 +172,7 @@ VEC_INLINE vf keep_keys(const struct attn_block *b, int i, int w, vf x, vf fill)
  * the row's. */
 VEC_INLINE void softmax_row(const struct attn_block *b, int i, bool whole)
 {
-    float *s = b->s + i * KV_TILE, *o = b->o + (int64_t)i * b->head_dim;
+    float *s = b->s + i * KV_TILE, *o = b->o + (int64_t)i * b->v_dim;
     vf     max = vf_set1(b->m[i]), none = vf_set1(-FLT_MAX), zero = vf_set1(0), p[TILE_VECTORS];
     int    f = 0;
     UNROLL for (int w = 0; w < TILE_VECTORS; w++)
@@ -197,9 +197,9 @@ VEC_INLINE void softmax_row(const struct attn_block *b, int i, bool whole)
     b->m[i] = m;
     if (a == 1)
         return;
-    for (; f + VEC_LANES <= b->head_dim; f += VEC_LANES)
+    for (; f + VEC_LANES <= b->v_dim; f += VEC_LANES)
         vf_store(o + f, vf_mul(vf_load(o + f), vf_set1(a)));
-    for (; f < b->head_dim; f++)
+    for (; f < b->v_dim; f++)
         o[f] *= a;
 }
 

@@ -32,6 +32,7 @@ struct job {
     const struct attn    *attn;
     int                   n_head, head_dim;
     const int32_t        *index;
+    int64_t               first, step, n; /* of columns */
     struct tensor         a, b, c, y;
 };
 
@@ -127,6 +128,22 @@ static void cpu_gather_rows(struct run *r, const int32_t *index, struct tensor x
     job_run(r, &j, y.n_col);
 }
 
+static void gather_cols(const struct job *j, int64_t lo, int64_t hi)
+{
+    for (int64_t i = lo; i < hi; i++) {
+        const float *x = tensor_row(j->a, i) + j->first;
+        float       *y = tensor_row(j->y, i);
+        for (int64_t k = 0; k + j->n <= j->y.n_col; k += j->n, x += j->step)
+            memcpy(y + k, x, (size_t)j->n * sizeof(float));
+    }
+}
+
+static void cpu_gather_cols(struct run *r, int64_t first, int64_t step, int64_t n, struct tensor x, struct tensor y)
+{
+    struct job j = {.rows = gather_cols, .first = first, .step = step, .n = n, .a = x, .y = y};
+    job_run(r, &j, y.n_col);
+}
+
 /* The angle is rounded to float32 as the trained models have it; its cosine and sine are then rounded from double, so
  * that they are the same on every machine. */
 static void angles_rows(const struct job *j, int64_t lo, int64_t hi)
@@ -205,6 +222,7 @@ void rows_install(struct cpu *c)
     o->rope = cpu_rope;
     o->kv_write = cpu_kv_write;
     o->gather_rows = cpu_gather_rows;
+    o->gather_cols = cpu_gather_cols;
     o->add_norm = cpu_add_norm;
     o->rope_kv_write = cpu_rope_kv_write;
 }

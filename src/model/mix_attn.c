@@ -35,6 +35,7 @@ static bool declare(struct model *m, const struct declare *k, void **state)
     b->op = (struct attn){.n_head = a->n_head,
                           .n_kv_head = a->n_kv_head,
                           .head_dim = a->head_dim,
+                          .v_dim = a->head_dim,
                           .window = a->window,
                           .scale = a->scale};
     model_add_kv(m, &b->op, k->layer);

@@ -13,10 +13,12 @@
  *   act_mul          y = act(gate) * up; y may be gate or up
  *   rope_angles      cs[i] = cos, sin pairs [dims/2][2] of row i's position; once a step per rope kind
  *   rope             rotates the first `dims` features of each head of x in place
- *   kv_write         stores each row's k and v [n_kv_head * head_dim] at its position of the cache
- *   attention        y = softmax(scale q K^T) V over keys of the row's sequence at positions <= its own (and > position -
+ *   kv_write         stores each row's k [n_kv_head * head_dim] and v [n_kv_head * v_dim] at its position of the cache
+ *   attention        y [n_head * v_dim] = softmax(scale q K^T) V over keys of the row's sequence at positions <= its own (and > position -
  *                    window when window > 0)
  *   gather_rows      y[j] = x[index[j]]
+ *   gather_cols      takes n columns at `first` and again every `step` columns of x, as often as y is wide: one of several
+ *                    things that stand together head by head
  *   linear_many      y[k] = x W_k^T + bias_k for n <= 4 weights of one input (n = 1 allowed)
  *   linear_act_mul   y = act(x G^T) * (x U^T); tmp has y's shape
  *   add_norm         x += scale delta, y = norm(x)
@@ -65,7 +67,7 @@ struct act {
 
 /* Static arguments of a layer's attention. */
 struct attn {
-    int             n_head, n_kv_head, head_dim;
+    int             n_head, n_kv_head, head_dim, v_dim; /* features of a query and key, of a value */
     int             window; /* 0: all earlier keys */
     float           scale;
     struct kv_layer kv;
@@ -84,7 +86,7 @@ struct ops {
 struct run_limits {
     int64_t n_row;       /* rows of one step */
     int64_t n_in, n_out; /* of any linear */
-    int     n_head, n_kv_head, head_dim;
+    int     n_head, n_kv_head, head_dim; /* of any attention; head_dim: of keys or values, the wider */
     int64_t n_key;   /* positions of a sequence */
     size_t  n_state; /* bytes of a sequence's recurrent state (step.h) */
     int64_t n_rank;  /* of a set of adapters: lora_set.rank; 0 without. reserve again when it grows */

@@ -44,16 +44,16 @@ static void int8_draw(struct kc *k, float *x, int n, double extreme)
     x[kc_below(k, n)] = 127 * scale;
 }
 
-/* Keys or values of sequence s, rounded to the cache's type. */
-static float *elements(struct kc *k, const struct attn_case *c, int s, double extreme)
+/* Keys or values of sequence s with dim features, rounded to the cache's type. */
+static float *elements(struct kc *k, const struct attn_case *c, int s, int dim, double extreme)
 {
-    int64_t n = (int64_t)c->length[s] * c->n_kv_head * c->head_dim;
+    int64_t n = (int64_t)c->length[s] * c->n_kv_head * dim;
     float  *x = kc_guard((size_t)n * sizeof *x);
     kc_fill(k, x, n, extreme);
     for (int64_t i = 0; i < n && c->elem_size == 2; i++)
         x[i] = f16_to_f32(f32_to_f16(x[i]));
-    for (int64_t i = 0; i < n && c->elem_size == 1; i += c->head_dim)
-        int8_draw(k, x + i, c->head_dim, extreme);
+    for (int64_t i = 0; i < n && c->elem_size == 1; i += dim)
+        int8_draw(k, x + i, dim, extreme);
     return x;
 }
 
@@ -64,6 +64,7 @@ void attn_case_new(struct kc *k, struct attn_case *c, int64_t work)
     c->n_kv_head = 1 + kc_below(k, group == 50 ? 1 : 3);
     c->n_head = c->n_kv_head * group;
     c->head_dim = some_head_dim(k);
+    c->v_dim = kc_below(k, 3) ? c->head_dim : some_head_dim(k);
     c->window = kc_below(k, 3) ? 0 : kc_pick(k, 1, 2, 63, 64, 65, 200, 512, 700);
     c->scale = (float)(1 / sqrt(c->head_dim));
     c->elem_size = kc_pick(k, 1, 2, 4);
@@ -71,11 +72,11 @@ void attn_case_new(struct kc *k, struct attn_case *c, int64_t work)
     c->seq = kc_guard((size_t)c->n_row * sizeof *c->seq);
     c->position = kc_guard((size_t)c->n_row * sizeof *c->position);
     for (int s = 0, row = 0; s < c->n_seq; s++) {
-        c->keys[s] = elements(k, c, s, 60);
-        c->values[s] = elements(k, c, s, 60000);
-        float *last = c->values[s] + ((int64_t)c->length[s] * c->n_kv_head - 1) * c->head_dim;
+        c->keys[s] = elements(k, c, s, c->head_dim, 60);
+        c->values[s] = elements(k, c, s, c->v_dim, 60000);
+        float *last = c->values[s] + ((int64_t)c->length[s] * c->n_kv_head - 1) * c->v_dim;
         if (kc_below(k, 4) == 0) /* the last row of the sequence alone may see it */
-            for (int d = 0; d < (c->elem_size == 1 ? c->head_dim : 1); d++)
+            for (int d = 0; d < (c->elem_size == 1 ? c->v_dim : 1); d++)
                 last[d] = NAN;
         for (int i = 0; i < c->n_new[s]; i++, row++) {
             c->seq[row] = s;
@@ -85,8 +86,8 @@ void attn_case_new(struct kc *k, struct attn_case *c, int64_t work)
     int64_t n = (int64_t)c->n_row * c->n_head * c->head_dim;
     c->q = kc_guard((size_t)n * sizeof *c->q);
     kc_fill(k, c->q, n, 60);
-    kc_notef(k, "heads %d/%d dim %d window %d rows %d seqs %d (last: %d keys, %d new) elem %d", c->n_head, c->n_kv_head,
-             c->head_dim, c->window, c->n_row, c->n_seq, c->length[c->n_seq - 1], c->n_new[c->n_seq - 1], c->elem_size);
+    kc_notef(k, "heads %d/%d dim %d/%d window %d rows %d seqs %d (last: %d keys, %d new) elem %d", c->n_head, c->n_kv_head,
+             c->head_dim, c->v_dim, c->window, c->n_row, c->n_seq, c->length[c->n_seq - 1], c->n_new[c->n_seq - 1], c->elem_size);
 }
 
 void attn_case_free(struct kc *k, struct attn_case *c)
@@ -102,7 +103,13 @@ void attn_case_free(struct kc *k, struct attn_case *c)
 
 static struct attn attn_of(const struct attn_case *c, const struct attn_cache *t)
 {
-    return (struct attn){c->n_head, c->n_kv_head, c->head_dim, c->window, c->scale, t->kv};
+    return (struct attn){.n_head = c->n_head,
+                         .n_kv_head = c->n_kv_head,
+                         .head_dim = c->head_dim,
+                         .v_dim = c->v_dim,
+                         .window = c->window,
+                         .scale = c->scale,
+                         .kv = t->kv};
 }
 
 static struct tensor matrix(float *p, int64_t rows, int64_t cols)
@@ -113,8 +120,8 @@ static struct tensor matrix(float *p, int64_t rows, int64_t cols)
 void attn_cache_new(struct kc *k, struct attn_cache *t, const struct attn_case *c, struct cpu *cpu, int page_tokens,
                     int chunk)
 {
-    int64_t cols = (int64_t)c->n_kv_head * c->head_dim;
-    t->kv = (struct kv_layer){c->n_kv_head, c->head_dim, c->elem_size, page_tokens, 64 * (size_t)kc_below(k, 3)};
+    int64_t k_cols = (int64_t)c->n_kv_head * c->head_dim, v_cols = (int64_t)c->n_kv_head * c->v_dim;
+    t->kv = (struct kv_layer){c->n_kv_head, c->head_dim, c->v_dim, c->elem_size, page_tokens, 64 * (size_t)kc_below(k, 3)};
     for (int s = 0; s < c->n_seq; s++) {
         t->n_page[s] = (c->length[s] + page_tokens - 1) / page_tokens;
         t->pages[s] = kc_guard((size_t)t->n_page[s] * sizeof(void *));
@@ -132,8 +139,8 @@ void attn_cache_new(struct kc *k, struct attn_cache *t, const struct attn_case *
                 seq[i] = s;
                 position[i] = at + i;
             }
-            op_kv_write(&r, &a, matrix(c->keys[s] + at * cols, step.n_row, cols),
-                        matrix(c->values[s] + at * cols, step.n_row, cols));
+            op_kv_write(&r, &a, matrix(c->keys[s] + at * k_cols, step.n_row, k_cols),
+                        matrix(c->values[s] + at * v_cols, step.n_row, v_cols));
         }
 }
 
@@ -148,36 +155,37 @@ void attn_cache_free(struct kc *k, struct attn_cache *t, const struct attn_case 
 
 void attn_case_run(const struct attn_case *c, const struct attn_cache *t, struct cpu *cpu, int lo, int hi, float *y)
 {
-    int64_t     cols = (int64_t)c->n_head * c->head_dim;
+    int64_t     cols = (int64_t)c->n_head * c->head_dim, y_cols = (int64_t)c->n_head * c->v_dim;
     struct attn a = attn_of(c, t);
     struct step step = {.n_row = hi - lo, .position = c->position + lo, .seq = c->seq + lo, .n_seq = c->n_seq};
     struct run  r = {.backend = &cpu->base, .step = &step};
     step.pages = (void *const *const *)t->pages;
-    op_attention(&r, &a, matrix(c->q + lo * cols, hi - lo, cols), matrix(y, hi - lo, cols));
+    op_attention(&r, &a, matrix(c->q + lo * cols, hi - lo, cols), matrix(y, hi - lo, y_cols));
 }
 
 /* Row i's keys or values. */
-static const float *case_row(const struct attn_case *c, float *const *x, int i)
+static const float *case_row(const struct attn_case *c, float *const *x, int dim, int i)
 {
-    return x[c->seq[i]] + (int64_t)c->position[i] * c->n_kv_head * c->head_dim;
+    return x[c->seq[i]] + (int64_t)c->position[i] * c->n_kv_head * dim;
 }
 
 void attn_case_rope(const struct attn_case *c, const struct attn_cache *t, struct cpu *cpu, const struct rope *rope,
                     bool fused, int lo, int hi, float *q, float *k)
 {
     int64_t       q_cols = (int64_t)c->n_head * c->head_dim, k_cols = (int64_t)c->n_kv_head * c->head_dim, n = hi - lo;
+    int64_t       v_cols = (int64_t)c->n_kv_head * c->v_dim;
     struct attn   a = attn_of(c, t);
     struct step   step = {.n_row = hi - lo, .position = c->position + lo, .seq = c->seq + lo, .n_seq = c->n_seq};
     struct run    r = {.backend = &cpu->base, .step = &step};
     float        *angles = kc_guard((size_t)n * rope->dims * sizeof(float));
-    float        *values = kc_guard((size_t)n * k_cols * sizeof(float));
-    struct tensor cs = matrix(angles, n, rope->dims), v = matrix(values, n, k_cols);
+    float        *values = kc_guard((size_t)n * v_cols * sizeof(float));
+    struct tensor cs = matrix(angles, n, rope->dims), v = matrix(values, n, v_cols);
     struct tensor qt = matrix(q + lo * q_cols, n, q_cols), kt = matrix(k + lo * k_cols, n, k_cols);
     step.pages = (void *const *const *)t->pages;
     memcpy(qt.data, c->q + lo * q_cols, (size_t)(n * q_cols) * sizeof(float));
     for (int i = 0; i < n; i++) {
-        memcpy(tensor_row(kt, i), case_row(c, c->keys, lo + i), (size_t)k_cols * sizeof(float));
-        memcpy(tensor_row(v, i), case_row(c, c->values, lo + i), (size_t)k_cols * sizeof(float));
+        memcpy(tensor_row(kt, i), case_row(c, c->keys, c->head_dim, lo + i), (size_t)k_cols * sizeof(float));
+        memcpy(tensor_row(v, i), case_row(c, c->values, c->v_dim, lo + i), (size_t)v_cols * sizeof(float));
     }
     op_rope_angles(&r, rope, cs);
     if (fused) {
@@ -201,7 +209,7 @@ struct run_limits attn_case_limits(const struct attn_case *c)
                                .n_out = 1,
                                .n_head = c->n_head,
                                .n_kv_head = c->n_kv_head,
-                               .head_dim = c->head_dim,
+                               .head_dim = MAX(c->head_dim, c->v_dim),
                                .n_key = longest};
 }
 
@@ -228,17 +236,17 @@ void attn_case_exact(const struct attn_case *c, int i, int h, double *y, double 
         err = fmax(err, (dim + 2) * KC_EPS * size * c->scale);
     }
     double relative = expm1(2 * err) + (n + 8.0 * (n / 64 + 2) + 2 * fmin(max - least, 105)) * KC_EPS;
-    memset(y, 0, (size_t)dim * sizeof *y);
-    memset(bound, 0, (size_t)dim * sizeof *bound);
+    memset(y, 0, (size_t)c->v_dim * sizeof *y);
+    memset(bound, 0, (size_t)c->v_dim * sizeof *bound);
     for (int j = 0; j < n; j++)
         sum += score[j] = exp(score[j] - max);
     for (int j = 0; j < n; j++) {
-        const float *v = c->values[s] + ((int64_t)(first + j) * c->n_kv_head + g) * dim;
-        for (int d = 0; d < dim; d++) {
+        const float *v = c->values[s] + ((int64_t)(first + j) * c->n_kv_head + g) * c->v_dim;
+        for (int d = 0; d < c->v_dim; d++) {
             y[d] += score[j] / sum * v[d];
             bound[d] += (score[j] / sum * 2 * relative + 0x1p-120) * fabs(v[d]);
         }
     }
-    for (int d = 0; d < dim; d++)
+    for (int d = 0; d < c->v_dim; d++)
         bound[d] += 0x1p-140;
 }

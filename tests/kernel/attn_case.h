@@ -7,9 +7,9 @@
 #define CASE_SEQS 4
 
 /* Sequence s has length[s] keys, of which the last n_new[s] are rows of the step. keys and values hold what the cache
- * stores, as float32: [position][n_kv_head * head_dim], by sequence. */
+ * stores, as float32: [position][n_kv_head * head_dim or v_dim], by sequence. */
 struct attn_case {
-    int      n_head, n_kv_head, head_dim, window, n_seq, n_row;
+    int      n_head, n_kv_head, head_dim, v_dim, window, n_seq, n_row;
     float    scale;
     int      length[CASE_SEQS], n_new[CASE_SEQS];
     float   *keys[CASE_SEQS], *values[CASE_SEQS];
@@ -45,7 +45,7 @@ void attn_case_rope(const struct attn_case *c, const struct attn_cache *t, struc
 /* The limits of a backend for the case. */
 struct run_limits attn_case_limits(const struct attn_case *c);
 
-/* Row i, query head h, in double: y[head_dim] and an error bound for each element. */
+/* Row i, query head h, in double: y[v_dim] and an error bound for each element. */
 void attn_case_exact(const struct attn_case *c, int i, int h, double *y, double *bound);
 
 #endif

@@ -38,7 +38,7 @@ static float int8_of(const float *x, int n, int d, int8_t *q)
 
 static float *output(const struct attn_case *c)
 {
-    return kc_guard((size_t)c->n_row * c->n_head * c->head_dim * sizeof(float));
+    return kc_guard((size_t)c->n_row * c->n_head * MAX(c->head_dim, c->v_dim) * sizeof(float));
 }
 
 static void check_attention(struct kc *k)
@@ -56,7 +56,7 @@ static void check_attention(struct kc *k)
         for (int i = 0; i < c.n_row; i++)
             for (int h = 0; h < c.n_head; h++) {
                 attn_case_exact(&c, i, h, want, bound);
-                kc_close(k, "against double", y + ((int64_t)i * c.n_head + h) * c.head_dim, want, bound, c.head_dim);
+                kc_close(k, "against double", y + ((int64_t)i * c.n_head + h) * c.v_dim, want, bound, c.v_dim);
             }
         kc_unguard(k, y);
         attn_cache_free(k, &t, &c);
@@ -77,7 +77,7 @@ static void check_attention_same(struct kc *k)
         struct cpu       *one = kc_cpu_new(CPU_SCALAR, 1, precision_of(&c), &lim);
         struct cpu       *many = kc_cpu_new(k->level, 1 + kc_below(k, 4), precision_of(&c), &lim);
         float            *y = output(&c), *want = output(&c);
-        int64_t           cols = (int64_t)c.n_head * c.head_dim;
+        int64_t           cols = (int64_t)c.n_head * c.v_dim;
         attn_cache_new(k, &t, &c, one, 64, 1);
         attn_cache_new(k, &u, &c, many, kc_pick(k, 64, 128, 256, 512), 64);
         for (int i = 0; i < c.n_row; i++)
@@ -98,6 +98,51 @@ static void check_attention_same(struct kc *k)
     }
 }
 
+/* The element of the cache at p, as bits that a mismatch shows; ~0: what was never written. */
+static uint32_t stored(const char *p, int elem_size)
+{
+    uint32_t bits = ~0u;
+    memcpy(&bits, p, (size_t)elem_size);
+    return bits;
+}
+
+/* The bits that element d of x[n] must have; its scale in an 8-bit cache is compared here. */
+static uint32_t needed(struct kc *k, const float *x, int n, int d, int elem_size, const float *scale)
+{
+    int8_t q;
+    if (elem_size == 4)
+        return f32_bits(x[d]);
+    if (elem_size == 2)
+        return 0xffff0000 | f32_to_f16(x[d]);
+    float s = int8_of(x, n, d, &q);
+    kc_same_floats(k, "scale", scale, &s, 1);
+    return 0xffffff00 | (uint8_t)q;
+}
+
+/* Position p of the cache of sequence s, head h. */
+static void check_cached(struct kc *k, const struct attn_case *c, const struct attn_cache *t, int s, int p, int h)
+{
+    void   *page = t->pages[s][p / t->kv.page_tokens];
+    char   *key = kv_k_tile(&t->kv, page, h, p), *val = kv_v_tile(&t->kv, page, h, p);
+    int     j = p % KV_TILE, size = c->elem_size;
+    int64_t at = (int64_t)p * c->n_kv_head + h;
+    bool    written = p < c->length[s];
+    for (int d = 0; d < c->head_dim; d++) {
+        uint32_t bits = stored(key + (d * KV_TILE + j) * size, size), want = ~0u;
+        float   *scales = kv_scales(&t->kv, key, c->head_dim);
+        if (written)
+            want = needed(k, &c->keys[s][at * c->head_dim], c->head_dim, d, size, scales ? scales + j : NULL);
+        kc_expect(k, bits == want, "position %d key %d: 0x%x, needed 0x%x", p, d, bits, want);
+    }
+    for (int d = 0; d < c->v_dim; d++) {
+        uint32_t bits = stored(val + (j * c->v_dim + d) * size, size), want = ~0u;
+        float   *scales = kv_scales(&t->kv, val, c->v_dim);
+        if (written)
+            want = needed(k, &c->values[s][at * c->v_dim], c->v_dim, d, size, scales ? scales + j : NULL);
+        kc_expect(k, bits == want, "position %d value %d: 0x%x, needed 0x%x", p, d, bits, want);
+    }
+}
+
 /* What lies in the cache after kv_write, and that only the written positions changed. */
 static void check_kv_write(struct kc *k)
 {
@@ -111,33 +156,8 @@ static void check_kv_write(struct kc *k)
         attn_cache_new(k, &t, &c, cpu, page_tokens, 1 + kc_below(k, 64));
         for (int s = 0; s < c.n_seq; s++)
             for (int p = 0; p < t.n_page[s] * page_tokens; p++)
-                for (int i = 0; i < c.n_kv_head * c.head_dim; i++) {
-                    int      h = i / c.head_dim, d = i % c.head_dim, j = p % KV_TILE;
-                    void    *page = t.pages[s][p / page_tokens];
-                    char    *key = kv_k_tile(&t.kv, page, h, p), *val = kv_v_tile(&t.kv, page, h, p);
-                    int64_t  at = (int64_t)p * c.n_kv_head * c.head_dim + i;
-                    uint32_t k_bits = ~0u, v_bits = ~0u, k_want = ~0u, v_want = ~0u;
-                    memcpy(&k_bits, key + (d * KV_TILE + j) * c.elem_size, (size_t)c.elem_size);
-                    memcpy(&v_bits, val + (j * c.head_dim + d) * c.elem_size, (size_t)c.elem_size);
-                    if (p < c.length[s] && c.elem_size == 1) {
-                        int8_t key_q, val_q;
-                        float  ks = int8_of(&c.keys[s][at - d], c.head_dim, d, &key_q);
-                        float  vs = int8_of(&c.values[s][at - d], c.head_dim, d, &val_q);
-                        k_want = 0xffffff00 | (uint8_t)key_q;
-                        v_want = 0xffffff00 | (uint8_t)val_q;
-                        kc_same_floats(k, "key's scale", kv_scales(&t.kv, key) + j, &ks, 1);
-                        kc_same_floats(k, "value's scale", kv_scales(&t.kv, val) + j, &vs, 1);
-                    } else if (p < c.length[s] && c.elem_size == 4) {
-                        k_want = f32_bits(c.keys[s][at]);
-                        v_want = f32_bits(c.values[s][at]);
-                    } else if (p < c.length[s]) {
-                        k_want = 0xffff0000 | f32_to_f16(c.keys[s][at]);
-                        v_want = 0xffff0000 | f32_to_f16(c.values[s][at]);
-                    }
-                    kc_expect(k, k_bits == k_want && v_bits == v_want,
-                              "position %d element %d: 0x%x 0x%x, needed 0x%x 0x%x", p, i, k_bits, v_bits, k_want,
-                              v_want);
-                }
+                for (int h = 0; h < c.n_kv_head; h++)
+                    check_cached(k, &c, &t, s, p, h);
         attn_cache_free(k, &t, &c);
         attn_case_free(k, &c);
         kc_cpu_free(cpu);
@@ -208,7 +228,13 @@ static void bench_run(void *arg)
 static void bench_one(struct kc *k, int n_head, int n_kv, int dim, int keys, int rows, int elem_size)
 {
     struct bench b = {
-        .c = {.n_head = n_head, .n_kv_head = n_kv, .head_dim = dim, .n_seq = 1, .n_row = rows, .elem_size = elem_size}};
+        .c = {.n_head = n_head,
+              .n_kv_head = n_kv,
+              .head_dim = dim,
+              .v_dim = dim,
+              .n_seq = 1,
+              .n_row = rows,
+              .elem_size = elem_size}};
     int64_t n = (int64_t)keys * n_kv * dim, m = (int64_t)rows * n_head * dim;
     char    what[64];
     b.c.scale = (float)(1 / sqrt(dim));

@@ -311,6 +311,27 @@ static void check_rope_angles(struct kc *k)
     kc_cpu_free(cpu);
 }
 
+/* Columns that stand together head by head, from a matrix with a wider stride. */
+static void check_gather_cols(struct kc *k)
+{
+    struct run_limits lim = {.n_row = 1, .n_head = 1, .n_kv_head = 1, .head_dim = 1, .n_key = 1};
+    struct cpu       *cpu = kc_cpu_new(k->level, 3, PRECISION_DEFAULT, &lim);
+    struct run        r = {.backend = &cpu->base};
+    for (int c = 0; c < 30; c++) {
+        int64_t first = kc_below(k, 20), n = 1 + kc_below(k, 70), step = n + kc_below(k, 70), pieces = 1 + kc_below(k, 9);
+        int64_t rows = 1 + kc_below(k, 300), cols = first + (pieces - 1) * step + n, stride = cols + kc_below(k, 5);
+        float  *x = floats(rows * stride), *y = floats(rows * pieces * n);
+        kc_fill(k, x, rows * stride, 1);
+        op_gather_cols(&r, first, step, n, (struct tensor){x, rows, cols, stride},
+                       (struct tensor){y, rows, pieces * n, pieces * n});
+        for (int64_t i = 0; i < rows * pieces; i++)
+            kc_same_floats(k, "gather_cols", y + i * n, x + i / pieces * stride + first + i % pieces * step, n);
+        kc_unguard(k, x);
+        kc_unguard(k, y);
+    }
+    kc_cpu_free(cpu);
+}
+
 struct bench {
     const struct row_fns *f;
     float                *a, *b, *y;
@@ -352,5 +373,6 @@ const struct check rows_checks[] = {
     {"add", check_add, NULL},         {"silu_mul", check_silu_mul, NULL},
     {"rope", check_rope, NULL},       {"rope_angles", check_rope_angles, NULL},
     {"f16", check_f16, NULL},         {"i8", check_i8, NULL},
-    {"row_ops", check_row_ops, NULL}, {NULL, NULL, NULL},
+    {"row_ops", check_row_ops, NULL}, {"gather_cols", check_gather_cols, NULL},
+    {NULL, NULL, NULL},
 };
