@@ -135,6 +135,7 @@ struct mlxcel_info {
     int64_t     n_parameter;   /* logical parameters */
     int64_t     weights_bytes; /* as stored in the checkpoint */
     int64_t     kv_bytes_per_token;
+    int64_t     state_bytes; /* recurrent state of one sequence, whatever its length */
     int64_t     lora_bytes; /* memory of the loaded adapters */
     double      load_seconds;
     bool        has_tokenizer, has_template;

@@ -49,10 +49,11 @@ static json_t *describe(const struct model *m, json_t *warnings)
                                                  "stored_as", mode, "bytes", (json_int_t)p->bytes));
         bytes += (int64_t)p->bytes;
     }
-    return json_pack("{s:s, s:i, s:I, s:I, s:o, s:I, s:o, s:I, s:i, s:i, s:b, s:o, s:o}", "model_type",
+    return json_pack("{s:s, s:i, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:i, s:i, s:b, s:o, s:o}", "model_type",
                      m->desc.model_type, "layers", m->desc.n_layer, "parameters", (json_int_t)m->n_parameter, "bytes",
                      (json_int_t)bytes, "modes", modes, "kv_bytes_per_token",
-                     (json_int_t)model_kv_bytes_per_token(m, 2), "cache_types", cache_bytes(m), "context",
+                     (json_int_t)model_kv_bytes_per_token(m, 2), "cache_types", cache_bytes(m), "state_bytes",
+                     (json_int_t)m->limits.n_state, "snapshot_bytes", (json_int_t)engine_snapshot_bytes(m), "context",
                      (json_int_t)m->desc.n_context, "hidden_size", m->desc.n_embd, "vocab_size", m->desc.n_vocab,
                      "tied", (int)m->tied, "tensors", tensors, "warnings", json_incref(warnings));
 }

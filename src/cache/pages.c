@@ -59,6 +59,11 @@ int page_pool_tokens(const struct page_pool *p)
     return p->tokens;
 }
 
+size_t page_pool_bytes(const struct page_pool *p)
+{
+    return p->bytes;
+}
+
 int64_t page_pool_available(const struct page_pool *p)
 {
     return p->max - p->in_use;

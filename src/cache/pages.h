@@ -1,4 +1,5 @@
-/* Pages of the key/value cache: a pool with reference counts, so that sequences with a common prefix share memory.
+/* Pages of the key/value cache: a pool with reference counts, so that sequences with a common prefix share memory. The
+ * blocks of recurrent state come from such a pool, too: there a page is the state of one sequence, or a snapshot of it.
  *
  * Pages are taken from huge memory (base/huge.h) when first needed, never more than the pool's limit: memory grows with the
  * tokens that are really cached, and attention streams through them. One thread owns a pool (the engine's).
@@ -17,6 +18,7 @@ struct page_pool;
 int     page_pool_new(struct page_pool **out, size_t bytes, int tokens, int64_t max, struct error *e);
 void    page_pool_free(struct page_pool *p); /* all pages at once */
 int     page_pool_tokens(const struct page_pool *p);
+size_t  page_pool_bytes(const struct page_pool *p);
 int64_t page_pool_available(const struct page_pool *p); /* pages that page_take can still give */
 
 void *page_take(struct page_pool *p); /* one reference; contents undefined; NULL at the limit or out of memory */

@@ -41,6 +41,8 @@ static int print_facts(const json_t *facts, struct error *e)
     out_printf("size        %s\n", size_text(integer(facts, "bytes"), size));
     out_printf("context     %lld tokens, %s of cache each\n", (long long)integer(facts, "context"),
                size_text(integer(facts, "kv_bytes_per_token"), kv));
+    if (integer(facts, "state_bytes"))
+        out_printf("state       %s for each sequence\n", size_text(integer(facts, "state_bytes"), size));
     out_puts("modes\n");
     print_modes(json_object_get(facts, "modes"));
     out_puts("\n");

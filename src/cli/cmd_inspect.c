@@ -1,7 +1,7 @@
 /* `inspect`: whether a model will fit into memory, before it is loaded.
  *
  * What it needs is the weights, which are packed into about their own size, the cache of keys and values at the context
- * that -c asks for, and a little for the program itself. What there is comes from /proc/meminfo (MemAvailable: without
+ * that -c asks for, the recurrent state of the sequences where the model has one, and a little for the program itself. What there is comes from /proc/meminfo (MemAvailable: without
  * swapping) and the limit of the control group.
  */
 #include <stdio.h>
@@ -52,7 +52,7 @@ static int64_t available_bytes(void)
 
 struct budget {
     const char *model_type;
-    int64_t     context, weights, kv, total, available;
+    int64_t     context, weights, kv, state, total, available;
     bool        fits;
 };
 
@@ -65,7 +65,10 @@ static bool budget_of(const json_t *facts, int64_t context, int64_t parallel, co
     struct budget r = {.model_type = type ? type : "", .available = available_bytes()};
     r.context = context ? context : parallel * (own ? MIN(own, CONTEXT_DEFAULT_MAX) : CONTEXT_DEFAULT_MAX);
     r.weights = json_integer_value(json_object_get(facts, "bytes"));
-    if (!num_mul(r.context, per_token, &r.kv) || !num_add(r.weights, r.kv, &r.total) ||
+    if (!num_mul(r.context, per_token, &r.kv) ||
+        !num_mul(parallel, json_integer_value(json_object_get(facts, "state_bytes")), &r.state) ||
+        !num_add(r.state, json_integer_value(json_object_get(facts, "snapshot_bytes")), &r.state) ||
+        !num_add(r.weights, r.kv, &r.total) || !num_add(r.total, r.state, &r.total) ||
         !num_add(r.total, PROGRAM_BYTES, &r.total))
         return false;
     r.fits = r.available < 0 || r.total <= r.available;
@@ -76,10 +79,10 @@ static bool budget_of(const json_t *facts, int64_t context, int64_t parallel, co
 static int print_json(const struct budget *b, struct error *e)
 {
     json_t *available = b->available < 0 ? json_null() : json_integer(b->available);
-    return output_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:b}", "model_type", b->model_type, "context",
+    return output_json(json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:b}", "model_type", b->model_type, "context",
                                  (json_int_t)b->context, "weights_bytes", (json_int_t)b->weights, "kv_bytes",
-                                 (json_int_t)b->kv, "total_bytes", (json_int_t)b->total, "available_bytes", available,
-                                 "fits", b->fits),
+                                 (json_int_t)b->kv, "state_bytes", (json_int_t)b->state, "total_bytes",
+                                 (json_int_t)b->total, "available_bytes", available, "fits", b->fits),
                        e);
 }
 
@@ -89,6 +92,8 @@ static void print_text(const struct budget *b)
     out_printf("model type  %s\n", b->model_type);
     out_printf("weights     %s\n", size_text(b->weights, size));
     out_printf("cache       %s for %lld tokens\n", size_text(b->kv, size), (long long)b->context);
+    if (b->state)
+        out_printf("state       %s, with snapshots for prompts that begin alike\n", size_text(b->state, size));
     out_printf("total       %s, with %s for the program\n", size_text(b->total, size),
                size_text(PROGRAM_BYTES, (char[SIZE_TEXT]){0}));
     out_printf("available   %s\n", b->available < 0 ? "unknown" : size_text(b->available, size));

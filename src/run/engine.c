@@ -27,17 +27,21 @@ static int allocate(struct engine *g, struct error *e)
     g->seq = malloc(row_bytes);
     g->logit_row = malloc(row_bytes);
     g->pages = calloc((size_t)o->parallel, sizeof *g->pages);
+    g->state = calloc((size_t)o->parallel, sizeof *g->state);
     g->lora = calloc((size_t)o->parallel, sizeof *g->lora);
     g->active = calloc((size_t)o->parallel, sizeof(struct seq *));
     g->eos = malloc((o->n_eos + 1) * sizeof *g->eos);
-    if (!g->token || !g->position || !g->seq || !g->logit_row || !g->pages || !g->lora || !g->active || !g->eos)
+    if (!g->token || !g->position || !g->seq || !g->logit_row || !g->pages || !g->state || !g->lora || !g->active ||
+        !g->eos)
         return error_nomem(e, "the engine");
     if (o->n_eos)
         memcpy(g->eos, o->eos, o->n_eos * sizeof *g->eos);
     int err = page_pool_new(&g->pool, g->model->page_bytes, o->page_tokens, pages, e);
+    if (!err)
+        err = engine_states_new(g, e);
     if (err)
         return err;
-    prefix_init(&g->prefix, g->pool);
+    prefix_init(&g->prefix, g->pool, g->states);
     err = activations_init(&g->act, g->model, rows, MIN(rows, MAX(o->parallel, LOGIT_ROWS)), e);
     g->limits = lim;
     return err ? err : g->model->backend->reserve(g->model->backend, &lim, e);
@@ -83,21 +87,23 @@ void engine_free(struct engine *g)
     if (!g)
         return;
     for (int i = 0; i < g->n_active; i++)
-        seq_free(g->active[i], g->pool);
+        seq_free(g->active[i], g->pool, g->states);
     while (g->first) {
         struct seq *s = g->first;
         g->first = s->next;
-        seq_free(s, g->pool);
+        seq_free(s, NULL, NULL);
     }
     if (g->pool)
         prefix_deinit(&g->prefix);
     page_pool_free(g->pool);
+    page_pool_free(g->states);
     activations_deinit(&g->act);
     free(g->token);
     free(g->position);
     free(g->seq);
     free(g->logit_row);
     free(g->pages);
+    free(g->state);
     free(g->lora);
     free(g->active);
     free(g->eos);
@@ -150,7 +156,7 @@ int engine_submit(struct engine *g, const int32_t *prompt, size_t n_prompt, cons
     pthread_mutex_lock(&g->lock);
     if (g->n_waiting == QUEUE_MAX) {
         pthread_mutex_unlock(&g->lock);
-        seq_free(s, NULL);
+        seq_free(s, NULL, NULL);
         return error_set(e, ERR_BUSY, NULL, "the queue is full (%d requests are waiting); try again later", QUEUE_MAX);
     }
     s->id = g->next_id++;
@@ -193,7 +199,7 @@ void engine_wake(struct engine *g)
     pthread_mutex_unlock(&g->lock);
 }
 
-static struct prefix_key prefix_key_of(const struct seq *s)
+struct prefix_key engine_prefix_key(const struct seq *s)
 {
     return s->adapters ? (struct prefix_key){{s->adapters->key[0], s->adapters->key[1]}} : (struct prefix_key){{0}};
 }
@@ -209,8 +215,8 @@ static void retire(struct engine *g, int i, int finish, const struct error *erro
     if (!delivered)
         seq_end(s, finish, error, clock_now());
     if (!g->o.no_prefix_cache && finish != MLXCEL_FAILED)
-        prefix_store(&g->prefix, prefix_key_of(s), s->tokens, s->n_done, &s->pages);
-    seq_free(s, g->pool);
+        engine_keep_prefix(g, s);
+    seq_free(s, g->pool, g->states);
 }
 
 static struct seq *next_waiting(struct engine *g)
@@ -229,6 +235,18 @@ static struct seq *next_waiting(struct engine *g)
     return s;
 }
 
+/* Takes over what earlier prompts computed. */
+static void resume(struct engine *g, struct seq *s)
+{
+    int64_t shared = 0;
+    if (g->o.no_prefix_cache)
+        return;
+    if (!s->params.no_cache_prompt)
+        s->n_done = s->n_cached =
+            prefix_lookup(&g->prefix, engine_prefix_key(s), s->tokens, s->n_prompt - 1, &s->pages, s->state, &shared);
+    engine_snapshots_plan(g, s, shared);
+}
+
 static void admit(struct engine *g)
 {
     struct seq  *s;
@@ -236,11 +254,10 @@ static void admit(struct engine *g)
     while ((s = next_waiting(g)) != NULL) {
         s->start = clock_now();
         s->admitted = true;
-        if (engine_reserve_rank(g, s->adapters, &e))
+        if (engine_reserve_rank(g, s->adapters, &e) || engine_state_begin(g, s, &e))
             retire(g, g->n_active - 1, MLXCEL_FAILED, &e, false);
-        else if (!g->o.no_prefix_cache && !s->params.no_cache_prompt)
-            s->n_done = s->n_cached =
-                prefix_lookup(&g->prefix, prefix_key_of(s), s->tokens, s->n_prompt - 1, &s->pages);
+        else
+            resume(g, s);
     }
 }
 
@@ -270,7 +287,7 @@ static void retire_cancelled(struct engine *g)
     for (struct seq *s = take_cancelled(g), *next; s; s = next) {
         next = s->next;
         seq_end(s, MLXCEL_CANCELLED, NULL, clock_now());
-        seq_free(s, NULL);
+        seq_free(s, NULL, NULL);
     }
     for (int i = g->n_active - 1; i >= 0; i--)
         if (atomic_load(&g->active[i]->cancelled))
@@ -308,6 +325,7 @@ static void add_rows(struct engine *g, struct step *st, int i, int rows)
         g->logit_row[st->n_logit++] = st->n_row - 1;
     }
     g->pages[i] = s->pages.v;
+    g->state[i] = s->state;
 }
 
 static bool same_adapters(const struct seq *a, const struct seq *b)
@@ -353,7 +371,8 @@ static void compose(struct engine *g, struct step *st)
                         .position = g->position,
                         .seq = g->seq,
                         .logit_row = g->logit_row,
-                        .pages = (void *const *const *)g->pages};
+                        .pages = (void *const *const *)g->pages,
+                        .state = g->states ? g->state : NULL};
     for (int i = g->n_active - 1; i >= 0; i--) {
         struct seq *s = g->active[i];
         int         err = ensure_pages(g, s, is_decoding(s) ? s->n_token : MIN(s->n_token, s->n_done + g->o.chunk), &e);
@@ -377,7 +396,7 @@ static void compose(struct engine *g, struct step *st)
         if (oldest < 0)
             break;
         struct seq *s = g->active[oldest];
-        int         rows = (int)MIN((int64_t)budget, s->n_token - s->n_done);
+        int         rows = (int)engine_rows_to_snapshot(s, MIN((int64_t)budget, s->n_token - s->n_done));
         add_rows(g, st, oldest, rows);
         budget -= rows;
     }
@@ -391,6 +410,7 @@ static void accept_rows(struct engine *g, double now)
         struct sample drawn;
         struct error  e;
         s->n_done += s->rows;
+        engine_snapshot(g, s);
         if (s->logit < 0) {
             if (s->n_done == s->n_max) /* a prompt with max_tokens 0 */
                 retire(g, i, MLXCEL_LENGTH, NULL, false);

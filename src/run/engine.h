@@ -42,7 +42,9 @@ void engine_cancel(struct engine *g, int64_t id);
 int  engine_step(struct engine *g, int *active, struct error *e);
 void engine_wait_work(struct engine *g);
 void engine_wake(struct engine *g);
-bool engine_is_eos(const struct engine *g, int32_t id);
+/* Most that an engine's prefix cache takes for copies of a model's recurrent state; 0 where it has none. */
+int64_t engine_snapshot_bytes(const struct model *m);
+bool    engine_is_eos(const struct engine *g, int32_t id);
 
 /* Logits of all positions, out[n * n_vocab], with a cache of its own. chunk <= 0: the engine's. */
 int engine_logits(struct engine *g, const int32_t *tokens, size_t n, int chunk, const struct adapter_set *adapters,

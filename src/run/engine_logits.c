@@ -1,6 +1,7 @@
 /* engine_logits: steps over tokens that are known, with a cache of their own, beside the sequences of the queue. */
 #include <math.h>
 
+#include "base/huge.h"
 #include "base/num.h"
 #include "run/engine_int.h"
 
@@ -11,8 +12,8 @@ static void copy_logits(float *out, const float *logits, int n)
         out[i] = isnan(logits[i]) ? NAN : logits[i];
 }
 
-static void logits_step(struct engine *g, struct page_table *t, const struct lora_set *lora, const int32_t *tokens,
-                        int64_t first, int rows, float *out)
+static void logits_step(struct engine *g, struct page_table *t, void *state, const struct lora_set *lora,
+                        const int32_t *tokens, int64_t first, int rows, float *out)
 {
     void *const *pages = t->v;
     struct step  st = {.n_row = rows,
@@ -20,6 +21,7 @@ static void logits_step(struct engine *g, struct page_table *t, const struct lor
                        .position = g->position,
                        .seq = g->seq,
                        .pages = &pages,
+                       .state = state ? &state : NULL,
                        .n_seq = 1,
                        .n_logit = rows,
                        .logit_row = g->logit_row,
@@ -45,6 +47,8 @@ int engine_logits(struct engine *g, const int32_t *tokens, size_t n, int chunk, 
 {
     struct page_pool *pool = NULL;
     struct page_table table = {0};
+    struct huge       memory = {0};
+    void             *state = NULL;
     int               err = engine_check_tokens(g, tokens, n, e);
     if (err)
         return err;
@@ -55,13 +59,16 @@ int engine_logits(struct engine *g, const int32_t *tokens, size_t n, int chunk, 
         err = page_pool_new(&pool, g->model->page_bytes, g->o.page_tokens, INT64_MAX, e);
     if (!err)
         err = page_table_grow(&table, pool, (int64_t)n, e);
+    if (!err && g->states && !(state = huge_alloc(&memory, g->model->limits.n_state)))
+        err = error_nomem(e, "a sequence's state");
     if (chunk <= 0 || chunk > g->o.chunk)
         chunk = g->o.chunk;
     for (int64_t i = 0; !err && i < (int64_t)n; i += chunk)
-        logits_step(g, &table, adapters ? adapters->lora : NULL, tokens, i, (int)MIN((int64_t)chunk, (int64_t)n - i),
-                    out);
+        logits_step(g, &table, state, adapters ? adapters->lora : NULL, tokens, i,
+                    (int)MIN((int64_t)chunk, (int64_t)n - i), out);
     if (pool)
         page_table_deinit(&table, pool);
     page_pool_free(pool);
+    huge_deinit(&memory);
     return err;
 }

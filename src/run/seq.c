@@ -42,16 +42,18 @@ int seq_new(struct seq **out, const int32_t *prompt, size_t n_prompt, const stru
     *out = s;
     return 0;
 fail:
-    seq_free(s, NULL);
+    seq_free(s, NULL, NULL);
     return err;
 }
 
-void seq_free(struct seq *s, struct page_pool *pool)
+void seq_free(struct seq *s, struct page_pool *pool, struct page_pool *states)
 {
     if (!s)
         return;
     if (pool)
         page_table_deinit(&s->pages, pool);
+    if (s->state)
+        page_unref(states, s->state);
     adapter_set_unref(s->adapters);
     sampler_free(s->sampler);
     answer_deinit(&s->answer);

@@ -22,7 +22,9 @@ struct seq {
     int64_t              n_done; /* positions whose keys and values are in the cache */
     int64_t              n_cached;
     struct page_table    pages;
-    struct adapter_set  *adapters; /* a reference; NULL: the base alone */
+    void                *state;          /* recurrent, behind the n_done positions; NULL: the model has none */
+    int64_t              snapshot_at[2]; /* positions of the prompt behind which a snapshot is left; 0: none */
+    struct adapter_set  *adapters;       /* a reference; NULL: the base alone */
     struct sampler      *sampler;
     struct answer        answer;
     int32_t             *stop_ids;
@@ -37,7 +39,8 @@ struct seq {
 /* Copies prompt and params; n_max: tokens that it may hold. */
 int seq_new(struct seq **out, const int32_t *prompt, size_t n_prompt, const struct mlxcel_params *params, int64_t n_max,
             int n_vocab, const struct tokenizer *t, struct error *e);
-void seq_free(struct seq *s, struct page_pool *pool);
+/* pool, states: where its pages and its state come from; NULL where it has none. */
+void seq_free(struct seq *s, struct page_pool *pool, struct page_pool *states);
 
 /* Takes the token that was drawn: appends it, makes the event and delivers it. eos: it ends an answer. Returns the finish
  * (enum mlxcel_finish). */

@@ -93,6 +93,7 @@ static void compute(const struct fixture *f, const struct expected *x, int chunk
     struct page_table  pages = {0};
     struct error       e = {0};
     int32_t           *position = malloc((size_t)x->n * sizeof *position), *seq = calloc((size_t)x->n, sizeof *seq);
+    void              *state = state_new(f->model);
     assert_true(position && seq);
     for (int i = 0; i < x->n; i++)
         position[i] = i;
@@ -110,6 +111,7 @@ static void compute(const struct fixture *f, const struct expected *x, int chunk
                                    .position = position + done,
                                    .seq = seq,
                                    .pages = &table,
+                                   .state = &state,
                                    .n_seq = 1,
                                    .n_logit = n,
                                    .logit_row = position};
@@ -125,6 +127,7 @@ static void compute(const struct fixture *f, const struct expected *x, int chunk
     activations_deinit(&act);
     free(position);
     free(seq);
+    free(state);
 }
 
 static void check(const char *dir, enum cpu_level level)

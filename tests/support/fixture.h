@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "arch/arch.h"
 #include "cpu/cpu.h"
@@ -45,6 +46,14 @@ static inline void fixture_close(struct fixture *f)
     model_free(f->model);
     if (f->backend)
         f->backend->free(f->backend);
+}
+
+/* A sequence's recurrent state before position 0, to be freed; NULL where the model has none. */
+static inline void *state_new(const struct model *m)
+{
+    size_t n = (m->limits.n_state + 63) / 64 * 64;
+    void  *state = n ? aligned_alloc(64, n) : NULL;
+    return state ? memset(state, 0, n) : NULL;
 }
 
 #endif

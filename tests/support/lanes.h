@@ -20,6 +20,7 @@ struct lane {
     int32_t               *tokens;
     int                    n, done;
     struct page_table      pages;
+    void                  *state;  /* recurrent; NULL: the model has none */
     float                 *logits; /* [n][n_vocab] */
     const struct lora_set *set;
 };
@@ -69,6 +70,7 @@ static inline void lane_init(struct lane *l, const struct rig *r, int n, uint32_
     *l = (struct lane){.n = n, .tokens = malloc((size_t)n * 4), .logits = calloc((size_t)n * (size_t)r->n_vocab, 4)};
     for (int i = 0; i < n; i++)
         l->tokens[i] = (int32_t)rnd((uint32_t)r->n_vocab);
+    l->state = state_new(r->f.model);
 }
 
 static inline void lane_deinit(struct lane *l, struct rig *r)
@@ -76,6 +78,7 @@ static inline void lane_deinit(struct lane *l, struct rig *r)
     page_table_deinit(&l->pages, r->pool);
     free(l->tokens);
     free(l->logits);
+    free(l->state);
 }
 
 /* One step: rows[i] rows of each lane; all their logits are kept. */
@@ -83,13 +86,16 @@ static inline void step(struct rig *r, struct lane *lanes, const int *rows, int 
 {
     int32_t                token[ROWS_MAX], position[ROWS_MAX], seq[ROWS_MAX], logit_row[ROWS_MAX];
     void *const           *pages[LANES_MAX];
+    void                  *state[LANES_MAX];
     const struct lora_set *lora[LANES_MAX];
-    struct step st = {.token = token, .position = position, .seq = seq, .logit_row = logit_row, .pages = pages};
-    struct run  run = {.backend = r->f.backend, .step = &st};
+    struct step            st = {
+                   .token = token, .position = position, .seq = seq, .logit_row = logit_row, .pages = pages, .state = state};
+    struct run run = {.backend = r->f.backend, .step = &st};
     for (int i = 0; i < n_lane; i++) {
         struct lane *l = &lanes[i];
         assert_int_equal(page_table_grow(&l->pages, r->pool, l->done + rows[i], NULL), 0);
         pages[i] = l->pages.v;
+        state[i] = l->state;
         lora[i] = l->set;
         if (l->set)
             st.lora = lora;

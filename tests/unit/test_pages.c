@@ -68,7 +68,7 @@ static void store(struct prefix_cache *c, struct page_pool *p, const int32_t *to
 {
     struct page_table t = {0};
     assert_int_equal(page_table_grow(&t, p, n, NULL), 0);
-    prefix_store(c, base, tokens, n, &t);
+    prefix_store(c, base, tokens, n, &t, NULL, 0);
     assert_null(t.v);
 }
 
@@ -82,15 +82,15 @@ static void test_prefix(void **state)
     for (int i = 0; i < 200; i++)
         x[i] = y[i] = i;
     y[100] = -1;
-    prefix_init(&c, p);
-    assert_int_equal(prefix_lookup(&c, base, x, 200, &t), 0);
+    prefix_init(&c, p, NULL);
+    assert_int_equal(prefix_lookup(&c, base, x, 200, &t, NULL, NULL), 0);
     store(&c, p, x, 150);
     store(&c, p, y, 180);
     assert_int_equal(c.n, 2);
-    assert_int_equal(prefix_lookup(&c, base, x, 200, &t), 150);
+    assert_int_equal(prefix_lookup(&c, base, x, 200, &t, NULL, NULL), 150);
     assert_int_equal(t.n, 3);
     page_table_deinit(&t, p);
-    assert_int_equal(prefix_lookup(&c, base, y, 120, &t), 120);
+    assert_int_equal(prefix_lookup(&c, base, y, 120, &t, NULL, NULL), 120);
     page_table_deinit(&t, p);
     store(&c, p, x, 200); /* covers the first entry */
     assert_int_equal(c.n, 2);
@@ -98,7 +98,7 @@ static void test_prefix(void **state)
     assert_int_equal(c.n, 2);
     assert_int_equal(page_pool_available(p), 20 - 3 - 4);
     assert_true(prefix_evict(&c)); /* y was used longest ago */
-    assert_int_equal(prefix_lookup(&c, base, y, 200, &t), 100);
+    assert_int_equal(prefix_lookup(&c, base, y, 200, &t, NULL, NULL), 100);
     page_table_deinit(&t, p);
     assert_true(prefix_evict(&c));
     assert_false(prefix_evict(&c));
@@ -112,7 +112,7 @@ static void test_many_entries(void **state)
     struct page_pool   *p = pool(1000);
     struct prefix_cache c;
     (void)state;
-    prefix_init(&c, p);
+    prefix_init(&c, p, NULL);
     for (int32_t i = 0; i < PREFIX_ENTRIES_MAX + 10; i++)
         store(&c, p, (int32_t[]){i, i}, 2);
     assert_int_equal(c.n, PREFIX_ENTRIES_MAX);
@@ -133,19 +133,19 @@ static void test_keys(void **state)
     (void)state;
     for (int i = 0; i < 200; i++)
         x[i] = i;
-    prefix_init(&c, p);
+    prefix_init(&c, p, NULL);
     assert_int_equal(page_table_grow(&t, p, 150, NULL), 0);
-    prefix_store(&c, other, x, 150, &t);
-    assert_int_equal(prefix_lookup(&c, base, x, 200, &t), 0);
-    assert_int_equal(prefix_lookup(&c, third, x, 200, &t), 0);
+    prefix_store(&c, other, x, 150, &t, NULL, 0);
+    assert_int_equal(prefix_lookup(&c, base, x, 200, &t, NULL, NULL), 0);
+    assert_int_equal(prefix_lookup(&c, third, x, 200, &t, NULL, NULL), 0);
     store(&c, p, x, 100); /* covered but for its key */
     store(&c, p, x, 180); /* covers but for the first's key */
     assert_int_equal(c.n, 2);
-    assert_int_equal(prefix_lookup(&c, other, x, 200, &t), 150);
+    assert_int_equal(prefix_lookup(&c, other, x, 200, &t, NULL, NULL), 150);
     page_table_deinit(&t, p);
-    assert_int_equal(prefix_lookup(&c, base, x, 200, &t), 180);
+    assert_int_equal(prefix_lookup(&c, base, x, 200, &t, NULL, NULL), 180);
     page_table_deinit(&t, p);
-    assert_int_equal(prefix_lookup(&c, third, x, 200, &t), 0);
+    assert_int_equal(prefix_lookup(&c, third, x, 200, &t, NULL, NULL), 0);
     prefix_deinit(&c);
     page_pool_free(p);
 }
@@ -157,11 +157,11 @@ static void test_hit_evicts(void **state)
     struct page_table   t = {0};
     int32_t             x[100] = {0}, y[1] = {1};
     (void)state;
-    prefix_init(&c, p);
+    prefix_init(&c, p, NULL);
     store(&c, p, x, 100);
     store(&c, p, y, 1);
     assert_int_equal(page_pool_available(p), 0);
-    assert_int_equal(prefix_lookup(&c, base, x, 99, &t), 99);
+    assert_int_equal(prefix_lookup(&c, base, x, 99, &t, NULL, NULL), 99);
     assert_int_equal(t.n, 2);
     assert_int_equal(c.n, 1);
     assert_int_equal(c.v[0].n, 100);
@@ -178,21 +178,154 @@ static void test_hit_without_room(void **state)
     struct page_table   t = {0};
     int32_t             x[100] = {0};
     (void)state;
-    prefix_init(&c, p);
+    prefix_init(&c, p, NULL);
     store(&c, p, x, 100);
-    assert_int_equal(prefix_lookup(&c, base, x, 99, &t), TOKENS);
+    assert_int_equal(prefix_lookup(&c, base, x, 99, &t, NULL, NULL), TOKENS);
     assert_int_equal(t.n, 1);
     page_table_deinit(&t, p);
     prefix_deinit(&c);
     page_pool_free(p);
 }
 
+/* A model with recurrent state, whose blocks have 64 bytes: entries with snapshots. */
+struct recurrent {
+    struct page_pool   *pages, *states;
+    struct prefix_cache c;
+};
+
+static void recurrent_open(struct recurrent *r, int64_t max_pages, int64_t max_states)
+{
+    r->pages = pool(max_pages);
+    assert_int_equal(page_pool_new(&r->states, 64, 1, max_states, NULL), 0);
+    prefix_init(&r->c, r->pages, r->states);
+}
+
+/* After the cache is gone, all is given back. */
+static void recurrent_close(struct recurrent *r, int64_t max_pages, int64_t max_states)
+{
+    prefix_deinit(&r->c);
+    assert_int_equal(page_pool_available(r->pages), max_pages);
+    assert_int_equal(page_pool_available(r->states), max_states);
+    page_pool_free(r->pages);
+    page_pool_free(r->states);
+}
+
+/* Stores tokens [0, n) with one snapshot at each place; a block's bytes tell its place. */
+static void store_states(struct recurrent *r, const int32_t *tokens, int64_t n, const int64_t *at, int n_at)
+{
+    struct page_table t = {0};
+    struct snapshot   s[4];
+    assert_int_equal(page_table_grow(&t, r->pages, n, NULL), 0);
+    for (int i = 0; i < n_at; i++) {
+        s[i] = (struct snapshot){at[i], prefix_take_state(&r->c), 0};
+        assert_non_null(s[i].state);
+        memset(s[i].state, (int)at[i], 64);
+    }
+    prefix_store(&r->c, base, tokens, n, &t, s, n_at);
+    assert_null(t.v);
+}
+
+/* Looks tokens [0, n) up: they resume behind `want`, with its state, and share `shared`. */
+static void assert_resumes(struct recurrent *r, const int32_t *tokens, int64_t n, int64_t want, int64_t shared)
+{
+    struct page_table t = {0};
+    unsigned char     state[64] = {0}, wanted[64];
+    int64_t           found_shared;
+    memset(wanted, (int)want, sizeof wanted);
+    assert_int_equal(prefix_lookup(&r->c, base, tokens, n, &t, state, &found_shared), want);
+    assert_int_equal(found_shared, shared);
+    assert_int_equal(t.n, (want + TOKENS - 1) / TOKENS);
+    assert_memory_equal(state, wanted, sizeof state);
+    page_table_deinit(&t, r->pages);
+}
+
+static void test_resume_at_snapshots(void **state)
+{
+    struct recurrent r;
+    int32_t          x[200], y[200];
+    (void)state;
+    for (int i = 0; i < 200; i++)
+        x[i] = y[i] = i;
+    y[120] = -1;
+    recurrent_open(&r, 20, 8);
+    store_states(&r, x, 150, (const int64_t[]){70, 149, 150}, 3);
+    assert_resumes(&r, x, 149, 149, 149);
+    assert_resumes(&r, x, 200, 150, 150);
+    assert_resumes(&r, y, 200, 70, 120);
+    assert_resumes(&r, y, 69, 0, 69);
+    store_states(&r, x, 180, (const int64_t[]){180}, 1); /* covers the first entry, inherits its snapshots */
+    assert_int_equal(r.c.n, 1);
+    assert_resumes(&r, x, 170, 150, 170);
+    assert_resumes(&r, x, 200, 180, 180);
+    store_states(&r, x, 100, (const int64_t[]){70, 100}, 2); /* covered: gives its snapshot of a new place */
+    assert_int_equal(r.c.n, 1);
+    assert_int_equal(page_pool_available(r.states), 8 - 5);
+    assert_resumes(&r, y, 200, 100, 120);
+    recurrent_close(&r, 20, 8);
+}
+
+/* Blocks are taken from the snapshot that was used longest ago; an entry without one is of no use. */
+static void test_snapshots_leave(void **state)
+{
+    struct recurrent r;
+    int32_t          x[200], y[200];
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        x[i] = i;
+        y[i] = -i - 1;
+    }
+    recurrent_open(&r, 20, 4);
+    store_states(&r, x, 150, (const int64_t[]){70, 149}, 2);
+    store_states(&r, y, 130, (const int64_t[]){130}, 1);
+    assert_resumes(&r, x, 150, 149, 150);
+    assert_resumes(&r, y, 150, 130, 130);
+    void *a = prefix_take_state(&r.c), *b = prefix_take_state(&r.c);
+    assert_resumes(&r, x, 148, 0, 148); /* the one at 70 is gone */
+    assert_resumes(&r, x, 150, 149, 150);
+    void *c = prefix_take_state(&r.c);
+    assert_resumes(&r, y, 150, 0, 0); /* with its entry */
+    assert_resumes(&r, x, 150, 149, 150);
+    void *d = prefix_take_state(&r.c);
+    assert_int_equal(r.c.n, 0);
+    assert_null(prefix_take_state(&r.c));
+    void *all[] = {a, b, c, d};
+    for (size_t i = 0; i < 4; i++)
+        page_unref(r.states, all[i]);
+    recurrent_close(&r, 20, 4);
+}
+
+/* An entry keeps a bounded number, the last used; without a page for the copy there is no hit, since the state would be that
+ * behind it; what nothing can resume is not stored. */
+static void test_snapshots_of_one_entry(void **state)
+{
+    struct recurrent r;
+    int32_t          x[200] = {0};
+    (void)state;
+    recurrent_open(&r, 2, 40);
+    for (int64_t n = 1; n <= PREFIX_SNAPSHOTS_MAX + 4; n++)
+        store_states(&r, x, n, &n, 1);
+    assert_int_equal(r.c.n, 1);
+    assert_int_equal(r.c.v[0].n_snapshot, PREFIX_SNAPSHOTS_MAX);
+    assert_resumes(&r, x, 4, 0, 4);
+    assert_resumes(&r, x, 5, 5, 5);
+    assert_true(prefix_evict(&r.c));
+    store_states(&r, x, 100, (const int64_t[]){64, 99}, 2);
+    assert_resumes(&r, x, 99, 0, 99);
+    assert_resumes(&r, x, 98, 64, 98);
+    assert_true(prefix_evict(&r.c));
+    store_states(&r, x, 100, NULL, 0);
+    assert_int_equal(r.c.n, 0);
+    recurrent_close(&r, 2, 40);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_limit_and_reuse), cmocka_unit_test(test_grow_and_fork),    cmocka_unit_test(test_prefix),
-        cmocka_unit_test(test_many_entries),    cmocka_unit_test(test_hit_without_room), cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_hit_evicts),
+        cmocka_unit_test(test_limit_and_reuse),  cmocka_unit_test(test_grow_and_fork),
+        cmocka_unit_test(test_prefix),           cmocka_unit_test(test_many_entries),
+        cmocka_unit_test(test_hit_without_room), cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_hit_evicts),       cmocka_unit_test(test_resume_at_snapshots),
+        cmocka_unit_test(test_snapshots_leave),  cmocka_unit_test(test_snapshots_of_one_entry),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
