@@ -33,6 +33,7 @@ KINDS = {
     "decay": lambda: [(b - 160) / 64 for b in range(256)],        # A_log: slow and fast
     "dt": lambda: [(b - 192) / 64 for b in range(256)],           # biases of time steps, before softplus
     "positive": lambda e: [(b + 1) * 2.0 ** (e - 8) for b in range(256)],
+    "value": lambda n, e: [n * 2.0 ** e] * 256,
     "int": lambda low, high: [low + b * (high - low) // 256 for b in range(256)],
     "float8": lambda: [b ^ (b & 0x7F == 0x7F) for b in range(256)],  # codes, but no NaN
 }

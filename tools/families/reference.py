@@ -100,4 +100,4 @@ class Mlx:
 
 def bytes_of(x):
     """(dtype, shape, bytes) of an mlx array."""
-    return DTYPES[x.dtype], list(x.shape), bytes(memoryview(mx.contiguous(x).view(mx.uint8).flatten()))
+    return DTYPES[x.dtype], list(x.shape), bytes(memoryview(mx.contiguous(x.flatten()).view(mx.uint8)))

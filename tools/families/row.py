@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 NOISE = {
     "_name_or_path", "add_cross_attention", "attention_dropout", "chunk_size_feed_forward", "cross_attention_hidden_size",
     "decoder_start_token_id", "finetuning_task", "id2label", "initializer_range", "is_decoder", "is_encoder_decoder",
-    "label2id", "output_attentions", "output_hidden_states", "output_router_logits", "pad_token_id", "pretraining_tp",
+    "label2id", "output_attentions", "output_hidden_states", "output_router_logits", "pretraining_tp",
     "problem_type", "return_dict", "router_aux_loss_coef", "router_jitter_noise", "sep_token_id", "use_cache",
 }
 
@@ -36,10 +36,12 @@ KINDS = [
 ]
 
 SIZES = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=2,
-             head_dim=16, vocab_size=67, max_position_embeddings=512)
+             head_dim=16, vocab_size=67, max_position_embeddings=512, bos_token_id=1, eos_token_id=2,
+             pad_token_id=0)
 # Where heads have no size of their own: 96 / 6 = 16.
 WIDE = dict(SIZES, hidden_size=96)
 del WIDE["head_dim"]
+BOTH = dict(SIZES, hidden_size=96)  # where the config class wants the one and the model has the other
 
 
 @dataclass
@@ -56,13 +58,14 @@ class Row:
     dtype: str = "BF16"           # of the tensors, but for
     dtypes: dict = field(default_factory=dict)  # pattern -> dtype
     rename: list = field(default_factory=list)  # (pattern, replacement): from what transformers saves to the hub's names
+    split: list = field(default_factory=list)   # (pattern, replacement with {e}): stacked experts that the hub has one by one
     extra: dict = field(default_factory=dict)   # tensors to ignore on purpose: name -> (dtype, shape)
     hf: str = ""                  # why transformers gives no logits
     mlx: str = ""                 # why mlx-lm gives no logits
     layout: str = ""              # why mlx-lm cannot even load it, so that there is no mlx.json
     mlx_config: dict = field(default_factory=dict)  # fields that only mlx-lm is given
     repair: tuple = ()            # names of repairs.py, for mlx-lm
-    quiet: str = ""               # pattern of parameters that may hardly change the logits
+    quiet: str = r"vision|visual|multi_modal"  # pattern of parameters that may hardly change the logits
     tokens: int = 34
     note: str = ""
     draws: object = None          # tests/familyfuzz: function(rng) -> fields of `config` to try instead
@@ -76,17 +79,21 @@ class Row:
         word, *numbers = rule.split()
         if not word.startswith("weight"):
             return rule
-        inputs = shape[0 if word == "weight0" else -1]
+        inputs = (shape or [1])[0 if word == "weight0" else -1]
         e = int(numbers[0]) - max(0, (inputs // 3).bit_length() // 2)
         return f"uniform {e}"
 
     def dtype_of(self, name):
         return next((d for pattern, d in self.dtypes.items() if re.search(pattern, name)), self.dtype)
 
-    def hub_name(self, name):
+    def hub_tensors(self, name, shape):
+        """What the hub has for a tensor: names and shapes."""
         for pattern, to in self.rename:
             name = re.sub(pattern, to, name)
-        return name
+        for pattern, to in self.split:
+            if re.search(pattern, name):
+                return [(re.sub(pattern, to, name).replace("{e}", str(e)), shape[1:]) for e in range(shape[0])]
+        return [(name, shape)] if name else []
 
     def config_json(self, written):
         """config.json out of what transformers wrote."""
@@ -96,7 +103,7 @@ class Row:
                 del part[k]
             if self.style == "hub":
                 hub_style(part, self.keep)
-        config.update(self.add)
+        config = merged(config, self.add)
         for k in self.drop:
             config.pop(k, None)
         return config
@@ -105,9 +112,15 @@ class Row:
     def for_mlx(self, config):
         """What mlx-lm is given instead of fields of config.json: many of its models read only the hub's style of rope."""
         hub = json.loads(json.dumps(config))
-        if self.style == "t5":
-            hub_style(hub, ["layer_types"])
-        return {**hub, **self.mlx_config}
+        for part in [hub, hub.get("text_config", {})]:
+            if self.style == "t5":
+                hub_style(part, ["layer_types"])
+        return merged(hub, self.mlx_config)
+
+
+def merged(a, b):
+    """b over a, objects within them likewise."""
+    return a | {k: merged(a[k], v) if isinstance(v, dict) and isinstance(a.get(k), dict) else v for k, v in b.items()}
 
 
 def hub_style(config, keep):
@@ -119,8 +132,12 @@ def hub_style(config, keep):
                 config[k] = rope.pop(k)
         scaled = rope.get("rope_type", "default") != "default"
         config["rope_scaling"] = {**rope, "type": rope["rope_type"]} if scaled else None
-    elif rope:
-        config["rope_parameters"] = rope
+    elif rope:  # for each kind of layer; older files had one for all, or another theta where there is a window
+        full = dict(rope["full_attention"])
+        config["rope_theta"] = full.pop("rope_theta")
+        config["rope_scaling"] = full if full.get("rope_type", "default") != "default" else None
+        if rope["sliding_attention"]["rope_theta"] != config["rope_theta"]:
+            config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
     if "dtype" in config:
         config["torch_dtype"] = config.pop("dtype")
     if "layer_types" not in keep:

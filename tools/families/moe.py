@@ -1,0 +1,55 @@
+"""Families with mixtures of experts over ordinary attention."""
+from families.row import BOTH, SIZES, WIDE, Row
+
+SIX = dict(num_experts=6, num_experts_per_tok=2)
+LOCAL = dict(num_local_experts=6, num_experts_per_tok=2)
+ROUTED = dict(n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=64,
+              first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=1.5)
+STACKED = [(r"switch_mlp\.(\w+)\.weight$", r"experts.{e}.\1.weight")]
+COMMON = dict(torch_dtype="bfloat16", hidden_act="silu", rms_norm_eps=1e-6, rope_theta=10000.0, rope_scaling=None)
+
+
+def mtp(layer):
+    """Some tensors of a layer that predicts further tokens, behind the last one."""
+    at = f"model.layers.{layer}."
+    return {at + "eh_proj.weight": ("BF16", [64, 128]), at + "enorm.weight": ("BF16", [64]),
+            at + "self_attn.q_proj.weight": ("BF16", [96, 64]), at + "mlp.experts.0.up_proj.weight": ("BF16", [64, 64])}
+
+
+ROWS = [
+    Row("mixtral", dict(WIDE, **LOCAL)),
+    Row("qwen2_moe", dict(WIDE, **SIX, moe_intermediate_size=64, shared_expert_intermediate_size=160)),
+    Row("qwen3_moe", dict(SIZES, **LOCAL, moe_intermediate_size=64, norm_topk_prob=True, mlp_only_layers=[1]),
+        add={"num_experts": 6}, drop=("num_local_experts",)),
+    Row("gpt_oss", dict(SIZES, **LOCAL, num_hidden_layers=4, sliding_window=8, rope_parameters={
+        "rope_type": "yarn", "rope_theta": 150000.0, "factor": 8.0, "beta_fast": 32.0, "beta_slow": 1.0,
+        "truncate": False, "original_max_position_embeddings": 16}), keep=("layer_types",),
+        mlx="ignores yarn's truncate: false"),
+    Row("granitemoe", dict(WIDE, **LOCAL, embedding_multiplier=3.0, logits_scaling=4.0, residual_multiplier=0.5,
+                           attention_multiplier=0.2)),
+    Row("olmoe", dict(WIDE, **SIX)),
+    Row("glm4_moe", dict(SIZES, **ROUTED, use_qk_norm=True, attention_bias=True, n_group=3, topk_group=2),
+        extra=mtp(3)),
+    Row("minimax_m2", dict(SIZES, **LOCAL), add={"rotary_dim": 8, "use_qk_norm": True, "qk_norm_type": "per_layer"}),
+    Row("ernie4_5_moe", dict(WIDE, moe_intermediate_size=64, moe_k=2, moe_num_experts=6, moe_num_shared_experts=2,
+                             moe_layer_start_index=1, moe_layer_end_index=2), mlx="drops the correction of the selection"),
+    Row("phimoe", dict(WIDE, **LOCAL, attention_bias=True, lm_head_bias=True)),
+    Row("dots1", dict(BOTH, **ROUTED)),
+    Row("lfm2_moe", dict(WIDE, **SIX, num_hidden_layers=4, moe_intermediate_size=64, num_dense_layers=1,
+                         layer_types=["conv", "full_attention", "conv", "full_attention"]), keep=("layer_types",)),
+    Row("afmoe", dict(BOTH, **SIX, num_hidden_layers=4, moe_intermediate_size=64, num_shared_experts=2, route_scale=1.5,
+                      sliding_window=8, mup_enabled=True), keep=("layer_types",)),
+    Row("exaone_moe", dict(BOTH, **SIX, num_hidden_layers=4, sliding_window=8, moe_intermediate_size=64,
+                           num_shared_experts=1), keep=("layer_types",)),
+    Row("solar_open", dict(SIZES, **ROUTED)),
+    Row("mimo", dict(WIDE, **COMMON, model_type="mimo", num_nextn_predict_layers=1, tie_word_embeddings=False),
+        source="mlx", hf="lacks this family"),
+    Row("bailing_moe", dict(SIZES, **COMMON, **SIX, model_type="bailing_moe", moe_intermediate_size=64,
+                            num_shared_experts=1, norm_topk_prob=True, first_k_dense_replace=1, use_bias=False,
+                            use_qkv_bias=True, tie_word_embeddings=False, norm_head=False, norm_softmax=False,
+                            attention_bias=False, max_window_layers=3), source="mlx", hf="lacks this family", split=STACKED),
+    Row("deepseek", dict(WIDE, **COMMON, model_type="deepseek", moe_intermediate_size=64, n_shared_experts=2,
+                         n_routed_experts=6, num_experts_per_tok=2, moe_layer_freq=1, first_k_dense_replace=1,
+                         norm_topk_prob=False, tie_word_embeddings=False, attention_bias=False),
+        source="mlx", hf="lacks this family", split=STACKED),
+]
