@@ -124,7 +124,7 @@ def check_decided(model, tokens, logits):
 
 def references(row, folder, config):
     """(Hf or None, Mlx or None); a library that a row does not name as failing must load the checkpoint."""
-    hf = None if row.hf.startswith("lacks") else Hf(folder)
+    hf = None if row.hf.startswith("lacks") else Hf(folder, row.extra)
     mlx = None if row.layout else Mlx(folder, row.for_mlx(config), row.repair)
     return hf, mlx
 

@@ -6,6 +6,7 @@ LOCAL = dict(num_local_experts=6, num_experts_per_tok=2)
 ROUTED = dict(n_routed_experts=6, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=64,
               first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=1.5)
 STACKED = [(r"switch_mlp\.(\w+)\.weight$", r"experts.{e}.\1.weight")]
+EVEN = [(r"\bgate\.weight$", "weight 0")]  # a router that gives every expert some token
 COMMON = dict(torch_dtype="bfloat16", hidden_act="silu", rms_norm_eps=1e-6, rope_theta=10000.0, rope_scaling=None)
 
 
@@ -24,24 +25,25 @@ ROWS = [
     Row("gpt_oss", dict(SIZES, **LOCAL, num_hidden_layers=4, sliding_window=8, rope_parameters={
         "rope_type": "yarn", "rope_theta": 150000.0, "factor": 8.0, "beta_fast": 32.0, "beta_slow": 1.0,
         "truncate": False, "original_max_position_embeddings": 16}), keep=("layer_types",),
-        mlx="ignores yarn's truncate: false"),
+        layout="does not load these experts unless they are in MXFP4"),
     Row("granitemoe", dict(WIDE, **LOCAL, embedding_multiplier=3.0, logits_scaling=4.0, residual_multiplier=0.5,
                            attention_multiplier=0.2)),
     Row("olmoe", dict(WIDE, **SIX)),
     Row("glm4_moe", dict(SIZES, **ROUTED, use_qk_norm=True, attention_bias=True, n_group=3, topk_group=2),
         extra=mtp(3)),
-    Row("minimax_m2", dict(SIZES, **LOCAL), add={"rotary_dim": 8, "use_qk_norm": True, "qk_norm_type": "per_layer"}),
+    Row("minimax_m2", dict(SIZES, **LOCAL), add={"rotary_dim": 8, "use_qk_norm": True, "shared_intermediate_size": 0}, kinds=EVEN),
     Row("ernie4_5_moe", dict(WIDE, moe_intermediate_size=64, moe_k=2, moe_num_experts=6, moe_num_shared_experts=2,
                              moe_layer_start_index=1, moe_layer_end_index=2), mlx="drops the correction of the selection"),
-    Row("phimoe", dict(WIDE, **LOCAL, attention_bias=True, lm_head_bias=True)),
+    Row("phimoe", dict(WIDE, **LOCAL, attention_bias=True, lm_head_bias=True), kinds=EVEN),
     Row("dots1", dict(BOTH, **ROUTED)),
-    Row("lfm2_moe", dict(WIDE, **SIX, num_hidden_layers=4, moe_intermediate_size=64, num_dense_layers=1,
+    Row("lfm2_moe", dict(WIDE, num_experts=5, num_experts_per_tok=2, num_hidden_layers=4, moe_intermediate_size=64, num_dense_layers=1,
                          layer_types=["conv", "full_attention", "conv", "full_attention"]), keep=("layer_types",)),
     Row("afmoe", dict(BOTH, **SIX, num_hidden_layers=4, moe_intermediate_size=64, num_shared_experts=2, route_scale=1.5,
                       sliding_window=8, mup_enabled=True), keep=("layer_types",)),
     Row("exaone_moe", dict(BOTH, **SIX, num_hidden_layers=4, sliding_window=8, moe_intermediate_size=64,
-                           num_shared_experts=1), keep=("layer_types",)),
-    Row("solar_open", dict(SIZES, **ROUTED)),
+                           num_shared_experts=1), keep=("layer_types",),
+        add={"is_moe_layer": [False, True, True, True]}),
+    Row("solar_open", dict(SIZES, **ROUTED | {"first_k_dense_replace": 0}), add={"partial_rotary_factor": 1.0}),
     Row("mimo", dict(WIDE, **COMMON, model_type="mimo", num_nextn_predict_layers=1, tie_word_embeddings=False),
         source="mlx", hf="lacks this family"),
     Row("bailing_moe", dict(SIZES, **COMMON, **SIX, model_type="bailing_moe", moe_intermediate_size=64,

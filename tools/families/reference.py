@@ -26,6 +26,8 @@ DTYPES = {mx.float32: "F32", mx.float16: "F16", mx.bfloat16: "BF16", mx.uint8: "
 
 def auto_class(config):
     """Language models that are wrapped have another head class."""
+    if hasattr(config, "vision_config") and type(config) in transformers.AutoModelForImageTextToText._model_mapping:
+        return transformers.AutoModelForImageTextToText
     if type(config) in transformers.AutoModelForCausalLM._model_mapping:
         return transformers.AutoModelForCausalLM
     return transformers.AutoModelForImageTextToText
@@ -34,11 +36,13 @@ def auto_class(config):
 class Hf:
     """transformers' model of a checkpoint."""
 
-    def __init__(self, path):
+    def __init__(self, path, ignored):
         config = transformers.AutoConfig.from_pretrained(path)
         self.model, info = auto_class(config).from_pretrained(
             path, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
         self.model.eval()
+        layers = tuple({".".join(name.split(".")[:3]) for name in ignored})
+        info["unexpected_keys"] = {k for k in info["unexpected_keys"] if not (layers and k.startswith(layers))}
         left = {k: info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys") if info[k]}
         if left:
             raise ValueError(f"transformers: {left}")

@@ -59,6 +59,7 @@ class Row:
     dtypes: dict = field(default_factory=dict)  # pattern -> dtype
     rename: list = field(default_factory=list)  # (pattern, replacement): from what transformers saves to the hub's names
     split: list = field(default_factory=list)   # (pattern, replacement with {e}): stacked experts that the hub has one by one
+    transform: object = None      # function(name, shape) -> [(name, shape)] for what patterns cannot say, before the two above
     extra: dict = field(default_factory=dict)   # tensors to ignore on purpose: name -> (dtype, shape)
     hf: str = ""                  # why transformers gives no logits
     mlx: str = ""                 # why mlx-lm gives no logits
@@ -88,12 +89,16 @@ class Row:
 
     def hub_tensors(self, name, shape):
         """What the hub has for a tensor: names and shapes."""
-        for pattern, to in self.rename:
-            name = re.sub(pattern, to, name)
-        for pattern, to in self.split:
-            if re.search(pattern, name):
-                return [(re.sub(pattern, to, name).replace("{e}", str(e)), shape[1:]) for e in range(shape[0])]
-        return [(name, shape)] if name else []
+        found = []
+        for name, shape in self.transform(name, shape) if self.transform else [(name, shape)]:
+            for pattern, to in self.rename:
+                name = re.sub(pattern, to, name)
+            split = next((rule for rule in self.split if re.search(rule[0], name)), None)
+            if split:
+                found += [(re.sub(*split, name).replace("{e}", str(e)), shape[1:]) for e in range(shape[0])]
+            else:
+                found.append((name, shape))
+        return found
 
     def config_json(self, written):
         """config.json out of what transformers wrote."""
@@ -123,7 +128,15 @@ def merged(a, b):
     return a | {k: merged(a[k], v) if isinstance(v, dict) and isinstance(a.get(k), dict) else v for k, v in b.items()}
 
 
+def bare_floats(x):
+    """Infinity as Python writes it, not as transformers 5 does."""
+    if isinstance(x, dict):
+        return float(x["__float__"]) if x.keys() == {"__float__"} else {k: bare_floats(v) for k, v in x.items()}
+    return [bare_floats(v) for v in x] if isinstance(x, list) else x
+
+
 def hub_style(config, keep):
+    config.update(bare_floats(config))
     rope = config.pop("rope_parameters", None) if "rope_parameters" not in keep else None
     if rope and not any(isinstance(v, dict) for v in rope.values()):
         rope = dict(rope)
