@@ -122,9 +122,20 @@ def check_decided(model, tokens, logits):
     return moved
 
 
-def references(row, folder, config):
+def with_zeros(row, fixture, folder):
+    """The checkpoint for transformers, which may want more than the hub has."""
+    if not row.hf_extra:
+        return folder
+    other = folder.with_name("with-zeros")
+    shutil.copytree(folder, other)
+    recipe = json.loads((fixture / "tensors.json").read_text()) | {k: [row.dtype, s, "value 0 0"] for k, s in row.hf_extra.items()}
+    familylib.write_safetensors(other / "model.safetensors", familylib.draw_all(fixture.name, recipe))
+    return other
+
+
+def references(row, fixture, folder, config):
     """(Hf or None, Mlx or None); a library that a row does not name as failing must load the checkpoint."""
-    hf = None if row.hf.startswith("lacks") else Hf(folder, row.extra)
+    hf = None if row.hf.startswith("lacks") else Hf(with_zeros(row, fixture, folder), row.extra)
     mlx = None if row.layout else Mlx(folder, row.for_mlx(config), row.repair)
     return hf, mlx
 
@@ -165,7 +176,7 @@ def make(row, out):
         familylib.write_lines(fixture / "tensors.json", recipe_of(row, stored))
         folder = work / "checkpoint"
         familylib.write_checkpoint(fixture, folder)
-        hf, mlx = references(row, folder, config)
+        hf, mlx = references(row, fixture, folder, config)
         vocab = config.get("vocab_size") or config["text_config"]["vocab_size"]
         tokens = make_tokens(row.tokens, vocab)
         logits = {k: m.logits(tokens) for k, m in (("hf", hf), ("mlx", mlx)) if m}

@@ -61,12 +61,13 @@ class Row:
     split: list = field(default_factory=list)   # (pattern, replacement with {e}): stacked experts that the hub has one by one
     transform: object = None      # function(name, shape) -> [(name, shape)] for what patterns cannot say, before the two above
     extra: dict = field(default_factory=dict)   # tensors to ignore on purpose: name -> (dtype, shape)
+    hf_extra: dict = field(default_factory=dict)  # zeros that only transformers is given: name -> shape
     hf: str = ""                  # why transformers gives no logits
     mlx: str = ""                 # why mlx-lm gives no logits
     layout: str = ""              # why mlx-lm cannot even load it, so that there is no mlx.json
     mlx_config: dict = field(default_factory=dict)  # fields that only mlx-lm is given
     repair: tuple = ()            # names of repairs.py, for mlx-lm
-    quiet: str = r"vision|visual|multi_modal"  # pattern of parameters that may hardly change the logits
+    quiet: str = r"vision|visual|multi_modal|mm_projector"  # pattern of parameters that may hardly change the logits
     tokens: int = 34
     note: str = ""
     draws: object = None          # tests/familyfuzz: function(rng) -> fields of `config` to try instead
