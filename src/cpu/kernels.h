@@ -16,6 +16,7 @@ struct linear_fns; /* linear.h */
 struct bf16_fns;   /* linear.h: products of bfloat16 pairs */
 struct attn_fns;   /* attn.h */
 struct row_fns;    /* rows.h: norms, activations, add, rope, conversions */
+struct delta_fns;  /* delta.h: gated delta rule */
 struct lora_fns;   /* lora.h: products with adapters */
 
 struct cpu {
@@ -28,6 +29,7 @@ struct cpu {
     const struct attn_fns   *attn;
     const struct row_fns    *rows;
     const struct lora_fns   *lora;
+    const struct delta_fns  *delta;
     struct run_limits        lim;
     struct huge              weights;      /* packed */
     pthread_mutex_t          weights_lock; /* what one thread prepares, another may release */
@@ -50,12 +52,14 @@ const struct bf16_fns   *bf16_fns_for(enum cpu_level level, enum precision p);
 const struct attn_fns   *attn_fns_for(enum cpu_level level);
 const struct row_fns    *row_fns_for(enum cpu_level level);
 const struct lora_fns   *lora_fns_for(enum cpu_level level);
+const struct delta_fns  *delta_fns_for(enum cpu_level level);
 
 void linear_install(struct cpu *c); /* ops embed, linear, linear_many, linear_act_mul; prepare, release, packed_size */
 int  linear_reserve(struct cpu *c, struct error *e);
 int  lora_reserve(struct cpu *c, struct error *e); /* keeps what it had when it fails */
 void attn_install(struct cpu *c);                  /* op attention */
 int  attn_reserve(struct cpu *c, struct error *e);
+void delta_install(struct cpu *c);                 /* ops delta_gates, delta */
 void rows_install(struct cpu *c); /* the other operations: a row of them is the work of one thread */
 
 #endif

@@ -10,4 +10,6 @@ enum act_kind {
     ACT_SILU, /* x sigmoid(x) */
 };
 
+#define DELTA_K_DIM_MAX 1024 /* widest key of a delta rule */
+
 #endif

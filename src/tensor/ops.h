@@ -19,6 +19,13 @@
  *   gather_rows      y[j] = x[index[j]]
  *   gather_cols      takes n columns at `first` and again every `step` columns of x, as often as y is wide: one of several
  *                    things that stand together head by head
+ *   delta_gates      in place: q and k, every head's x / sqrt(sum(x^2) + eps), q also times scale; a, the decay
+ *                    exp(-exp(a_log) softplus(a + dt_bias)); b, its sigmoid
+ *   delta            the gated delta rule (Yang et al. 2024; decay per channel: Kimi Team 2025) along each sequence. The state
+ *                    S of a head is [k_dim, v_dim], and row by row
+ *                        S = S * decay;  S += k ((v - S^T k) b)^T;  y = S^T q
+ *                    with decay per head or per channel of k. q, k [n_k_head * k_dim], v, y [n_head * v_dim], b [n_head],
+ *                    decay [n_head] or [n_head * k_dim]; y may be v. Value head h goes with key head h / (n_head / n_k_head)
  *   linear_many      y[k] = x W_k^T + bias_k for n <= 4 weights of one input (n = 1 allowed)
  *   linear_act_mul   y = act(x G^T) * (x U^T); tmp has y's shape
  *   add_norm         x += scale delta, y = norm(x)
@@ -73,6 +80,16 @@ struct attn {
     struct kv_layer kv;
 };
 
+/* Static arguments of a layer's gated delta rule. */
+struct delta {
+    int           n_k_head, n_head; /* heads of queries and keys, and of values: a multiple of them */
+    int           k_dim, v_dim;     /* k_dim <= DELTA_K_DIM_MAX */
+    bool          per_channel;
+    float         scale, eps;
+    struct weight a_log, dt_bias; /* vectors: [n_head], and like decay */
+    size_t        state;          /* where in a sequence's state it begins: delta_state_bytes */
+};
+
 struct run;
 struct ops {
 #define PRIM(name, params, args) void(*name) params;
@@ -121,6 +138,12 @@ static inline const struct lora_set *run_lora(const struct run *r, int64_t i)
 {
     const struct step *s = r->step;
     return s->lora ? s->lora[s->seq[r->row_of ? r->row_of[i] : i]] : NULL;
+}
+
+/* A state on every backend: slices of 16 columns, [n_head][(v_dim + 15) / 16][k_dim][16] float32. */
+static inline size_t delta_state_bytes(const struct delta *d)
+{
+    return sizeof(float) * 16 * (size_t)d->n_head * (size_t)d->k_dim * (((size_t)d->v_dim + 15) / 16);
 }
 
 /* Sets every composed operation that the backend left NULL to its default. */

@@ -181,10 +181,12 @@ struct cpu *kc_cpu_new(enum cpu_level level, int threads, enum precision precisi
     c->precision = precision;
     c->rows = row_fns_for(level);
     c->attn = attn_fns_for(level);
+    c->delta = delta_fns_for(level);
     c->lim = *lim;
     c->base.kv_elem_size = precision == PRECISION_EXACT ? 4 : 2;
     rows_install(c);
     attn_install(c);
+    delta_install(c);
     if (attn_reserve(c, &e))
         goto fail;
     return c;
