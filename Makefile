@@ -55,6 +55,10 @@ CFLAGS   += -Wno-psabi
 EMULATE  := avx512%
 endif
 isa = $(ISA_$(patsubst $(EMULATE),avx2,$(lastword $(subst _, ,$(basename $(notdir $(1)))))))
+# Compiled quickly rather than well: most tests; in the variants that are for kernels alone, what is no kernel.
+LIGHT := tests/unit/% tests/engine/% tests/fault/% $(if $(filter simde aarch64,$(VARIANT)),$(foreach m,api adapt chat cli \
+         convert hub sample server text,src/$m/%))
+light = $(if $(filter $(LIGHT),$(1)),$(if $(filter release,$(VARIANT)),-O1,-O0))
 
 # --- sources --------------------------------------------------------------------------------------------------------
 LEVELS_x86_64  := %_avx2.c %_avx512.c %_avx512vnni.c %_avx512bf16.c
@@ -85,18 +89,15 @@ setup:
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
-	$(call say,CC) $(CC) $(CPPFLAGS) $(CFLAGS) $(call isa,$<) $(if $(call isa,$<),$(NO_SAN)) -c -o $@ $<
+	$(call say,CC) $(CC) $(CPPFLAGS) $(CFLAGS) $(call light,$<) $(call isa,$<) $(if $(call isa,$<),$(NO_SAN)) -c -o $@ $<
 
 $(LIB): $(LIB_OBJ)
 	@rm -f $@
 	$(call say,AR) $(AR) rcs $@ $^
-
 $(B)/$(SONAME): $(LIB_OBJ)
 	$(call say,LD) $(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -o $@ $^ $(LDLIBS)
-
 $(BIN): $(CLI_OBJ) $(LIB)
 	$(call say,LD) $(CC) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs $(CLI_PKGS) 2>/dev/null) $(LDLIBS)
-
 build/mlxcel: $(BIN)
 	@ln -sf $(VARIANT)/mlxcel $@
 
@@ -105,7 +106,6 @@ build/mlxcel: $(BIN)
 FAULT_WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=aligned_alloc,--wrap=mmap
 $(B)/tests/%: $(B)/tests/%.o $(LIB)
 	$(call say,LD) $(CC) $(LDFLAGS) $(if $(findstring /fault/,$@),$(FAULT_WRAP)) -o $@ $^ -lcmocka $(LDLIBS)
-
 KCHECK_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/kernel/*.c))
 KCHECK     := $(if $(KCHECK_OBJ),$(B)/tests/kernel/kernelcheck)
 $(KCHECK): $(KCHECK_OBJ) $(LIB)
