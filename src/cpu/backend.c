@@ -13,6 +13,8 @@ static int cpu_reserve(struct backend *b, const struct run_limits *lim, struct e
         rc = lora_reserve(c, e);
     if (!rc)
         rc = attn_reserve(c, e);
+    if (!rc)
+        rc = moe_reserve(c, e);
     if (rc)
         c->lim = former; /* its scratch is still there, or a larger one */
     return rc;
@@ -29,6 +31,7 @@ static void cpu_free(struct backend *b)
     free(c->linear_scratch);
     free(c->lora_scratch);
     free(c->attn_scratch);
+    free(c->moe_scratch);
     free(c);
 }
 
@@ -65,6 +68,8 @@ int cpu_backend_new(struct backend **out, const struct cpu_options *o, struct er
     attn_install(c);
     rows_install(c);
     delta_install(c);
+    route_install(c);
+    moe_install(c);
     ops_set_defaults(&c->base.ops);
     *out = &c->base;
     return 0;

@@ -14,14 +14,13 @@
  *
  * Which rows, tiles and threads meet never changes an element's sequence of operations (docs/order-law.md).
  */
-#include "cpu/linear.h"
+#include "cpu/linear_job.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
-#include "cpu/lora.h"
 #include "cpu/rows.h"
 
 #define CHUNK_MIN 16 /* a multiple of LINEAR_GROUP */
@@ -92,27 +91,30 @@ static int64_t bf16_stride(const struct cpu *c, int64_t n_in)
     return c->bf16 ? (n_in + 31) / 32 * 32 : 0; /* whole cache lines */
 }
 
-/* Rows of n_in inputs as kernels take them, behind the threads' scratch. */
-static struct acts acts_of(const struct cpu *c, int64_t n_in, int group)
+bool linear_acts_size(const struct cpu *c, int64_t rows, int64_t n_in, size_t *size)
+{
+    return n_in <= INT64_MAX / 256 &&
+           num_mul((size_t)rows,
+                   (size_t)group_blocks(c, n_in, 1) * sizeof(struct qblock) +
+                       (size_t)bf16_stride(c, n_in) * sizeof(uint16_t),
+                   size);
+}
+
+struct acts linear_acts(const struct cpu *c, void *memory, int64_t rows, int64_t n_in, int group)
 {
     struct acts a = {.n_in = n_in, .terms = terms_of(c), .group = group, .group_stride = group_blocks(c, n_in, group)};
     a.blocks = linear_blocks(n_in) * a.terms;
-    a.bf16 = (uint16_t *)(void *)((struct scratch *)c->linear_scratch + pool_size(c->pool));
+    a.bf16 = memory;
     a.bf16_stride = bf16_stride(c, n_in);
-    a.base = (struct qblock *)(void *)(a.bf16 + rows_most(c) * bf16_stride(c, c->lim.n_in));
+    a.base = (struct qblock *)(void *)(a.bf16 + rows * a.bf16_stride);
     return a;
 }
 
 int linear_reserve(struct cpu *c, struct error *e)
 {
-    size_t row, size = 0, rows = (size_t)rows_most(c), threads = (size_t)pool_size(c->pool);
-    bool   fits = c->lim.n_in <= INT64_MAX / 256;
-    if (fits) {
-        row = (size_t)group_blocks(c, c->lim.n_in, 1) * sizeof(struct qblock) +
-              (size_t)bf16_stride(c, c->lim.n_in) * sizeof(uint16_t);
-        fits = num_mul(rows, row, &size) && num_add(size, threads * sizeof(struct scratch), &size);
-    }
-    if (!fits)
+    size_t size = 0, threads = (size_t)pool_size(c->pool);
+    if (!linear_acts_size(c, rows_most(c), c->lim.n_in, &size) ||
+        !num_add(size, threads * sizeof(struct scratch), &size))
         return error_set(e, ERR_LIMIT, NULL, "steps of %" PRId64 " rows are too large for this machine", c->lim.n_row);
     void *scratch = aligned_alloc(64, size);
     if (!scratch)
@@ -122,26 +124,8 @@ int linear_reserve(struct cpu *c, struct error *e)
     return 0;
 }
 
-/* --- jobs -----------------------------------------------------------------------------------------------------------
+/* --- jobs: contracts in linear_job.h --------------------------------------------------------------------------------
  */
-
-struct job {
-    const struct cpu           *cpu;
-    int                         n; /* products */
-    const struct weight *const *w;
-    const struct tensor        *y;
-    struct tensor               x;
-    struct acts                 acts;
-    bool                        quantize; /* some weight wants quantized rows */
-    bool                        round;    /* some weight wants rows of bfloat16 */
-    bool                        gated;    /* w[0], w[1]: gate, up of equal shape; y[0] = act(y[0]) * y[1] */
-    struct act                  act;
-    int64_t                     tiles; /* of all products (of one when gated) */
-    int64_t                     chunk; /* rows of an item */
-    int            side[LORA_WEIGHTS]; /* tiles of a product that are computed together if there are so many */
-    bool           adapted;            /* lora says how */
-    struct lora_op lora;
-};
 
 static const struct packed *packed_of(const struct weight *w)
 {
@@ -149,7 +133,7 @@ static const struct packed *packed_of(const struct weight *w)
 }
 
 /* The place of a tile in rows from `row` on of product k. What adapters add goes before the bias. */
-static struct tile_out out_of(const struct job *j, int k, int64_t tile, int64_t row)
+static struct tile_out out_of(const struct linear_job *j, int k, int64_t tile, int64_t row)
 {
     const struct weight *w = j->w[k];
     int64_t              o = tile * LINEAR_TILE;
@@ -160,7 +144,7 @@ static struct tile_out out_of(const struct job *j, int k, int64_t tile, int64_t 
 }
 
 /* Writes rows row .. row + n - 1 of n_tile tiles of a float product, whose sums are c[n][n_tile]. */
-static void finish(const struct job *j, int k, int64_t tile, int n_tile, int64_t row, int64_t n, const struct chains *c)
+static void finish(const struct linear_job *j, int k, int64_t tile, int n_tile, int64_t row, int64_t n, const struct chains *c)
 {
     for (int t = 0; t < n_tile; t++) {
         struct tile_out out = out_of(j, k, tile + t, row);
@@ -179,8 +163,8 @@ static struct chains *zeroed(struct chains *c, int64_t n)
     return memset(c, 0, (size_t)n * sizeof *c);
 }
 
-/* Tiles of product k, with the weight in the form p. n_tile: as side_by_side says. */
-static void one_row(const struct job *j, int k, const struct packed *p, int64_t tile, int n_tile, int member,
+/* Tiles of product k, with the weight in the form p. n_tile: as side_by_side says; record: of the row. */
+static void one_row(const struct linear_job *j, int k, const struct packed *p, int64_t tile, int n_tile, int record,
                     struct chains *c)
 {
     const struct linear_fns *f = j->cpu->linear;
@@ -188,19 +172,19 @@ static void one_row(const struct job *j, int k, const struct packed *p, int64_t 
     if (p->form == LINEAR_AFFINE || p->form == LINEAR_E2M1) {
         for (int t = 0; t < n_tile; t++, data += p->tile_size) {
             struct tile_out out = out_of(j, k, tile + t, 0);
-            f->gemv(p, data, &j->acts, member, &out);
+            f->gemv(p, data, &j->acts, record, &out);
         }
         return;
     }
     if (p->form == LINEAR_DENSE)
         f->dense_gemv(p, data, n_tile, tensor_row(j->x, 0), c);
     else
-        j->cpu->bf16->product(p, data, n_tile, 0, linear_pairs(p->n_in), &j->acts, member, 1, zeroed(c, n_tile));
+        j->cpu->bf16->product(p, data, n_tile, 0, linear_pairs(p->n_in), &j->acts, record, 1, zeroed(c, n_tile));
     finish(j, k, tile, n_tile, 0, 1, c);
 }
 
 /* All inputs of n_tile tiles for rows row .. row + n - 1, a panel of inputs at a time. */
-static void many_chains(const struct job *j, const struct packed *p, const unsigned char *data, int n_tile, int64_t row,
+static void many_chains(const struct linear_job *j, const struct packed *p, const unsigned char *data, int n_tile, int64_t row,
                         int64_t n, struct scratch *s, const struct tile_out *out)
 {
     const struct linear_fns *f = j->cpu->linear;
@@ -222,7 +206,7 @@ static void many_chains(const struct job *j, const struct packed *p, const unsig
     }
 }
 
-static void many_rows(const struct job *j, int k, const struct packed *p, int64_t tile, int n_tile, int64_t row,
+static void many_rows(const struct linear_job *j, int k, const struct packed *p, int64_t tile, int n_tile, int64_t row,
                       int64_t n, struct scratch *s)
 {
     int together = p->form == LINEAR_BF16 ? n_tile : 1;
@@ -235,7 +219,7 @@ static void many_rows(const struct job *j, int k, const struct packed *p, int64_
 }
 
 /* n_tile tiles of product k for rows row .. row + n - 1. */
-static void product(const struct job *j, int k, int64_t tile, int n_tile, int64_t row, int64_t n, int member)
+static void product(const struct linear_job *j, int k, int64_t tile, int n_tile, int64_t row, int64_t n, int member)
 {
     struct scratch *s = (struct scratch *)j->cpu->linear_scratch + member;
     for (int64_t at = row, m; at < row + n; at += m) {
@@ -244,7 +228,7 @@ static void product(const struct job *j, int k, int64_t tile, int n_tile, int64_
         if (j->lora.replaced[k])
             w = lora_rows_weight(&j->lora, w, at, &m);
         if (j->x.n_row == 1)
-            one_row(j, k, packed_of(w), tile, n_tile, member, s->chains);
+            one_row(j, k, packed_of(w), tile, n_tile, j->shared ? 0 : member, s->chains);
         else
             many_rows(j, k, packed_of(w), tile, n_tile, at, m, s);
     }
@@ -252,7 +236,7 @@ static void product(const struct job *j, int k, int64_t tile, int n_tile, int64_
         lora_tiles(&j->lora, k, j->w[k], tile, n_tile, row, n, j->y[k]);
 }
 
-static void act_tiles(const struct job *j, int64_t tile, int n_tile, int64_t row, int64_t n)
+static void act_tiles(const struct linear_job *j, int64_t tile, int n_tile, int64_t row, int64_t n)
 {
     int64_t o = tile * LINEAR_TILE, cols = MIN((int64_t)n_tile * LINEAR_TILE, packed_of(j->w[0])->n_out - o);
     for (int64_t r = row; r < row + n; r++) {
@@ -263,13 +247,12 @@ static void act_tiles(const struct job *j, int64_t tile, int n_tile, int64_t row
 
 /* How many tiles of a form are computed together, where there are so many. For one row of integer codes, and for rows with
  * adapters, that is one after the other; what follows, adapters and activation, comes once for all. */
-static int side_by_side(const struct job *j, const struct packed *p)
+static int side_by_side(const struct linear_job *j, const struct packed *p)
 {
     return p->form == LINEAR_BF16 || j->x.n_row == 1 || j->adapted ? LINEAR_GEMV_TILES : 1;
 }
 
-/* Item `item` and at most `max` - 1 that follow it; returns how many were done. */
-static int do_item(const struct job *j, int64_t item, int64_t max, int member)
+int linear_item(const struct linear_job *j, int64_t item, int64_t max, int member)
 {
     int64_t row = item / j->tiles * j->chunk, tile = item % j->tiles, n = MIN(j->x.n_row - row, j->chunk);
     int     k = 0, n_tile = 1;
@@ -285,23 +268,22 @@ static int do_item(const struct job *j, int64_t item, int64_t max, int member)
     return n_tile;
 }
 
-/* Row `row` of x, as record `at`, in the forms that the weights want. */
-static void convert_row(const struct job *j, int64_t row, int64_t at)
+void linear_convert(const struct linear_job *j, const float *x, int64_t at)
 {
     if (j->quantize)
-        j->cpu->linear->quantize(&j->acts, at, tensor_row(j->x, row));
+        j->cpu->linear->quantize(&j->acts, at, x);
     if (j->round)
-        j->cpu->bf16->round(&j->acts, at, tensor_row(j->x, row));
+        j->cpu->bf16->round(&j->acts, at, x);
 }
 
 /* Whether members wait for each other's share of the inputs before they take tiles. */
-static bool job_meets(const struct job *j)
+static bool job_meets(const struct linear_job *j)
 {
     return j->adapted || (j->x.n_row > 1 && (j->quantize || j->round));
 }
 
 /* Asks for the beginning of a member's first tile, while it waits for the others. */
-static void ask_first(const struct job *j, int member, int n)
+static void ask_first(const struct linear_job *j, int member, int n)
 {
     long lo, hi;
     int  k = 0;
@@ -318,14 +300,14 @@ static void ask_first(const struct job *j, int member, int n)
 
 static void job_part(void *arg, int i, int n)
 {
-    const struct job *j = arg;
+    const struct linear_job *j = arg;
     long              lo, hi;
     if (j->x.n_row == 1) {
-        convert_row(j, 0, i);
+        linear_convert(j, tensor_row(j->x, 0), i);
     } else if (j->quantize || j->round) {
         pool_share((long)j->x.n_row, 1, i, n, &lo, &hi);
         for (long r = lo; r < hi; r++)
-            convert_row(j, r, r);
+            linear_convert(j, tensor_row(j->x, r), r);
     }
     if (j->adapted) {
         lora_shrink(&j->lora, j->n, j->w, j->x, i, n);
@@ -335,11 +317,15 @@ static void job_part(void *arg, int i, int n)
         pool_barrier(j->cpu->pool);
     for (int32_t item, end; pool_take(j->cpu->pool, i, LINEAR_GEMV_TILES, &item, &end);)
         while (item < end)
-            item += do_item(j, item, end - item, i);
+            item += linear_item(j, item, end - item, i);
 }
 
-/* What a weight of product k asks for; returns the bytes that it reads of an input. */
-static int64_t demand(struct job *j, int k, const struct weight *w)
+int64_t linear_chunk(int64_t bytes)
+{
+    return MIN(MAX(CHUNK_BYTES / MAX(bytes, 1), CHUNK_MIN), LINEAR_ROWS) / CHUNK_MIN * CHUNK_MIN;
+}
+
+int64_t linear_demand(struct linear_job *j, int k, const struct weight *w)
 {
     const struct packed *p = packed_of(w);
     j->quantize |= p->form == LINEAR_AFFINE || p->form == LINEAR_E2M1;
@@ -348,7 +334,7 @@ static int64_t demand(struct job *j, int k, const struct weight *w)
     return p->form == LINEAR_DENSE ? 4 : p->form == LINEAR_BF16 ? 2 : 1;
 }
 
-static void job_run(struct run *r, struct job *j)
+static void job_run(struct run *r, struct linear_job *j)
 {
     int64_t n_in = j->w[0]->n_in, threads = pool_size(j->cpu->pool), bytes = 0;
     if (j->x.n_row == 0)
@@ -356,14 +342,15 @@ static void job_run(struct run *r, struct job *j)
     j->adapted = r->step->lora && lora_begin(&j->lora, r, j->n, j->w, j->x.n_row);
     for (int k = 0; k < j->n; k++) {
         j->side[k] = LINEAR_GEMV_TILES;
-        bytes = MAX(bytes, n_in * demand(j, k, j->w[k]));
+        bytes = MAX(bytes, n_in * linear_demand(j, k, j->w[k]));
         for (int64_t i = 0; i < j->lora.n_rows && j->lora.replaced[k]; i++)
-            bytes = MAX(bytes, n_in * demand(j, k, lora_weight_of(j->lora.rows[i].set, j->w[k])));
+            bytes = MAX(bytes, n_in * linear_demand(j, k, lora_weight_of(j->lora.rows[i].set, j->w[k])));
         if (k == 0 || !j->gated)
             j->tiles += packed_of(j->w[k])->n_tile;
     }
-    j->acts = acts_of(j->cpu, n_in, j->x.n_row == 1 ? 1 : LINEAR_GROUP);
-    j->chunk = MIN(MAX(CHUNK_BYTES / MAX(bytes, 1), CHUNK_MIN), LINEAR_ROWS) / CHUNK_MIN * CHUNK_MIN;
+    j->acts = linear_acts(j->cpu, (struct scratch *)j->cpu->linear_scratch + threads, rows_most(j->cpu), n_in,
+                          j->x.n_row == 1 ? 1 : LINEAR_GROUP);
+    j->chunk = linear_chunk(bytes);
     while (j->chunk >= 2 * CHUNK_MIN && (j->x.n_row + j->chunk - 1) / j->chunk * j->tiles < ITEMS_PER_THREAD * threads)
         j->chunk = j->chunk / (2 * CHUNK_MIN) * CHUNK_MIN;
     pool_deal(j->cpu->pool, (int32_t)((j->x.n_row + j->chunk - 1) / j->chunk * j->tiles));
@@ -375,14 +362,14 @@ static void job_run(struct run *r, struct job *j)
 
 static void cpu_linear(struct run *r, const struct weight *w, struct tensor x, struct tensor y)
 {
-    struct job j = {.cpu = (struct cpu *)r->backend, .n = 1, .w = &w, .y = &y, .x = x};
+    struct linear_job j = {.cpu = (struct cpu *)r->backend, .n = 1, .w = &w, .y = &y, .x = x};
     job_run(r, &j);
 }
 
 static void cpu_linear_many(struct run *r, int n, const struct weight *const *w, struct tensor x,
                             const struct tensor *y)
 {
-    struct job j = {.cpu = (struct cpu *)r->backend, .n = n, .w = w, .y = y, .x = x};
+    struct linear_job j = {.cpu = (struct cpu *)r->backend, .n = n, .w = w, .y = y, .x = x};
     job_run(r, &j);
 }
 
@@ -391,7 +378,7 @@ static void cpu_linear_act_mul(struct run *r, struct act act, const struct weigh
 {
     const struct weight *w[] = {gate, up};
     struct tensor        out[] = {y, tmp};
-    struct job j = {.cpu = (struct cpu *)r->backend, .n = 2, .w = w, .y = out, .x = x, .gated = true, .act = act};
+    struct linear_job j = {.cpu = (struct cpu *)r->backend, .n = 2, .w = w, .y = out, .x = x, .gated = true, .act = act};
     job_run(r, &j);
 }
 

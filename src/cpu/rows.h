@@ -24,6 +24,9 @@ struct row_fns {
     float (*amax)(const float *x, int64_t n);                       /* greatest |x|; NaN where one is infinite or NaN */
     void (*to_i8)(const float *x, float inv, int8_t *y, int64_t n); /* x inv, to nearest even; |x inv| <= 127 */
     void (*from_i8)(const int8_t *x, float *y, int64_t n);
+    /* y = e / sum(e), e = exp(x - max x); the sum's lane j takes columns j, j + 16, ..., then vf_sum's tree. */
+    void (*softmax)(const float *x, int64_t n, float *y);
+    void (*sigmoid)(const float *x, int64_t n, float *y); /* y = 1 / (1 + exp(-x)) */
 };
 
 extern const struct row_fns rows_scalar, rows_avx2, rows_avx512, rows_neon;

@@ -2,6 +2,7 @@
 #ifndef MLXCEL_CPU_ROWS_KERNELS_H
 #define MLXCEL_CPU_ROWS_KERNELS_H
 
+#include "base/num.h"
 #include "cpu/rows.h"
 #include "cpu/vec.h"
 
@@ -141,9 +142,46 @@ static void from_i8(const int8_t *x, float *y, int64_t n)
         vf_store_part(y + i, vf_load_i8_part(x + i, rest), rest);
 }
 
+/* Lanes [0, n) of x + i, `fill` beyond. */
+VEC_INLINE vf some(const float *x, int64_t n, vf fill)
+{
+    return n < VEC_LANES ? vf_keep(vf_load_part(x, (int)n), 0, (int)n, fill) : vf_load(x);
+}
+
+VEC_INLINE void put(float *y, int64_t n, vf v)
+{
+    if (n < VEC_LANES)
+        vf_store_part(y, v, (int)n);
+    else
+        vf_store(y, v);
+}
+
+static void softmax(const float *x, int64_t n, float *y)
+{
+    vf least = vf_set1(-INFINITY), zero = vf_set1(0), max = least, sum = zero;
+    for (int64_t i = 0; i < n; i += VEC_LANES)
+        max = vf_max(some(x + i, n - i, least), max); /* of those that are numbers */
+    max = vf_set1(vf_max_lane(max));
+    for (int64_t i = 0; i < n; i += VEC_LANES) {
+        vf e = vf_exp(vf_sub(some(x + i, n - i, least), max));
+        sum = vf_add(sum, vf_keep(e, 0, (int)MIN(n - i, VEC_LANES), zero));
+        put(y + i, n - i, e);
+    }
+    sum = vf_set1(vf_sum(sum));
+    for (int64_t i = 0; i < n; i += VEC_LANES)
+        put(y + i, n - i, vf_div(some(y + i, n - i, zero), sum));
+}
+
+static void sigmoid(const float *x, int64_t n, float *y)
+{
+    vf one = vf_set1(1), zero = vf_set1(0);
+    for (int64_t i = 0; i < n; i += VEC_LANES)
+        put(y + i, n - i, vf_div(one, vf_add(one, vf_exp(vf_sub(zero, some(x + i, n - i, zero))))));
+}
+
 #define ROW_FNS                                                                                                        \
     {                                                                                                                  \
-        rms_norm, add, act_mul, rope, to_f16, from_f16, amax, to_i8, from_i8                                           \
+        rms_norm, add, act_mul, rope, to_f16, from_f16, amax, to_i8, from_i8, softmax, sigmoid                                           \
     }
 
 #endif

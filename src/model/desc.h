@@ -20,7 +20,7 @@
 
 /* Blocks; blocks.c has the table of their functions. */
 enum mix_kind { MIX_NONE, MIX_ATTN, MIX_KINDS }; /* token mixers: mix_*.c */
-enum ff_kind { FF_NONE, FF_GATED, FF_KINDS };    /* feed-forward blocks: ff_*.c */
+enum ff_kind { FF_NONE, FF_GATED, FF_MOE, FF_KINDS }; /* feed-forward blocks: ff_*.c */
 
 /* How a layer puts its blocks together, r being its residual factor and a norm that is absent the identity:
  *   SEQUENTIAL   x += r mix_post(mix(mix_norm(x)));  x += r ff_post(ff(ff_norm(x)))
@@ -50,6 +50,25 @@ struct ff_desc {
     enum act_kind act;
 };
 
+/* A mixture of experts; zero is the plain case. tensor/ops.h (struct route, struct moe) says what the numbers do. */
+struct moe_desc {
+    int              n_expert, top_k, n_ff; /* n_ff: of an expert */
+    int              n_zero;                /* experts after these that return their input */
+    bool             plain;                 /* down(act(up x)), without a gate */
+    bool             bias;                  /* of the experts' projections */
+    enum act_kind    act;
+    enum route_score score;
+    enum route_group group;
+    int              n_group, topk_group; /* n_group 0 or 1: no groups */
+    bool             router_bias, correction;
+    bool             normalize;
+    float            sum_add, sum_min;
+    float            scale;       /* of the experts' sum; 1: none */
+    int              n_shared_ff; /* width of the block that every row takes beside the experts; 0: none */
+    bool             shared_gate; /* times sigmoid(w x) */
+    int              n_latent;    /* width that the experts work at, between two projections; 0: n_embd */
+};
+
 struct layer_desc {
     enum mix_kind    mix;
     enum ff_kind     ff;
@@ -57,6 +76,8 @@ struct layer_desc {
     struct norm_desc mix_norm, mix_post, ff_norm, ff_post;
     struct attn_desc attn;
     struct ff_desc   ffn;
+
+    const struct moe_desc *moe; /* of FF_MOE; in the description's arena */
 };
 
 enum rope_scaling { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3 };

@@ -11,5 +11,14 @@ enum act_kind {
 };
 
 #define DELTA_K_DIM_MAX 1024 /* widest key of a delta rule */
+/* How a router turns logits into the scores by which a row's experts are chosen and weighted: SOFTMAX over all experts,
+ * SIGMOID of each, or TOP_SOFTMAX: chosen by the logits, weighted by the softmax over those chosen. */
+enum route_score { ROUTE_SOFTMAX, ROUTE_SIGMOID, ROUTE_TOP_SOFTMAX };
+
+#define ROUTE_EXPERTS_MAX 4096 /* that a router scores */
+#define ROUTE_GROUPS_MAX 256
+
+/* The score of a group of experts: its best one, or the sum of its best two. */
+enum route_group { ROUTE_GROUP_BEST, ROUTE_GROUP_BEST2 };
 
 #endif

@@ -26,6 +26,10 @@
  *                        S = S * decay;  S += k ((v - S^T k) b)^T;  y = S^T q
  *                    with decay per head or per channel of k. q, k [n_k_head * k_dim], v, y [n_head * v_dim], b [n_head],
  *                    decay [n_head] or [n_head * k_dim]; y may be v. Value head h goes with key head h / (n_head / n_k_head)
+ *   route            the experts of each row by its logits [n_row, n_expert]: id (int32) and weight [n_row, top_k], ids
+ *                    ascending. Equal scores go to the lower id; NaN comes after every number. The logits are overwritten
+ *   moe              y = the sum over j, ascending, of weight[j] times the output of expert id[j] for x; an id beyond the
+ *                    experts stands for the identity
  *   linear_many      y[k] = x W_k^T + bias_k for n <= 4 weights of one input (n = 1 allowed)
  *   linear_act_mul   y = act(x G^T) * (x U^T); tmp has y's shape
  *   add_norm         x += scale delta, y = norm(x)
@@ -90,6 +94,26 @@ struct delta {
     size_t        state;          /* where in a sequence's state it begins: delta_state_bytes */
 };
 
+/* How a router chooses. In groups (n_group > 1) of n_expert / n_group neighbours, only the experts of the topk_group groups
+ * with the highest scores can be chosen. */
+struct route {
+    int              n_expert, top_k;
+    enum route_score score;
+    int              n_group, topk_group;
+    enum route_group group;
+    struct weight    correction; /* vector [n_expert] added to the scores for the choice alone; index -1: none */
+    bool             normalize;  /* weights are divided by max(their sum + sum_add, sum_min) */
+    float            sum_add, sum_min;
+    float            scale; /* multiplies the weights in the end */
+};
+
+/* Experts: down(act(gate x) * (up x)), or down(act(up x)) where gate is NULL. */
+struct moe {
+    int            n_expert, top_k;
+    struct weight *gate, *up, *down; /* [n_expert] each */
+    struct act     act;
+};
+
 struct run;
 struct ops {
 #define PRIM(name, params, args) void(*name) params;
@@ -106,6 +130,8 @@ struct run_limits {
     int     n_head, n_kv_head, head_dim; /* of any attention; head_dim: of keys or values, the wider */
     int64_t n_key;   /* positions of a sequence */
     size_t  n_state; /* bytes of a sequence's recurrent state (step.h) */
+    int     n_expert, top_k;          /* of any mixture of experts; 0: none */
+    int64_t n_expert_in, n_expert_ff; /* the widths of its experts */
     int64_t n_rank;  /* of a set of adapters: lora_set.rank; 0 without. reserve again when it grows */
 };
 
