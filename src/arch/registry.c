@@ -9,8 +9,10 @@
 static const struct family families[] = {
     {"llama", NULL, "Llama 1-3, SmolLM, Yi and other Llama-shaped models", arch_llama},
     {"mistral", "llama", "Mistral 7B, Nemo, Small (text)", arch_mistral},
+    {"mixtral", "mistral", "Mixtral 8x7B, 8x22B", arch_mixtral},
     {"qwen2", "llama", "Qwen 1.5 (dense), 2, 2.5", arch_qwen2},
     {"qwen3", "llama", "Qwen 3 (dense)", arch_qwen3},
+    {"qwen3_moe", "qwen3", "Qwen 3 30B-A3B, 235B-A22B, Coder", arch_qwen3_moe},
 };
 
 const struct family *arch_families(size_t *n)

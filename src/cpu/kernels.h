@@ -33,7 +33,7 @@ struct cpu {
     struct run_limits        lim;
     struct huge              weights;      /* packed */
     pthread_mutex_t          weights_lock; /* what one thread prepares, another may release */
-    void                    *linear_scratch, *lora_scratch, *attn_scratch, *moe_scratch; /* made by reserve, freed with the backend */
+    void *linear_scratch, *lora_scratch, *attn_scratch, *moe_scratch; /* made by reserve, freed with the backend */
 };
 
 /* The table of a family that is written once on vec.h's lanes, for a level: <name>_scalar, <name>_avx2, ... */
@@ -62,6 +62,8 @@ int  attn_reserve(struct cpu *c, struct error *e);
 void delta_install(struct cpu *c);                 /* ops delta_gates, delta */
 void route_install(struct cpu *c);                 /* op route */
 void moe_install(struct cpu *c);                   /* op moe */
+void route_install(struct cpu *c); /* op route */
+void moe_install(struct cpu *c);   /* op moe */
 int  moe_reserve(struct cpu *c, struct error *e);
 void rows_install(struct cpu *c); /* the other operations: a row of them is the work of one thread */
 

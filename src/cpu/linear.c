@@ -93,11 +93,10 @@ static int64_t bf16_stride(const struct cpu *c, int64_t n_in)
 
 bool linear_acts_size(const struct cpu *c, int64_t rows, int64_t n_in, size_t *size)
 {
-    return n_in <= INT64_MAX / 256 &&
-           num_mul((size_t)rows,
-                   (size_t)group_blocks(c, n_in, 1) * sizeof(struct qblock) +
-                       (size_t)bf16_stride(c, n_in) * sizeof(uint16_t),
-                   size);
+    return n_in <= INT64_MAX / 256 && num_mul((size_t)rows,
+                                              (size_t)group_blocks(c, n_in, 1) * sizeof(struct qblock) +
+                                                  (size_t)bf16_stride(c, n_in) * sizeof(uint16_t),
+                                              size);
 }
 
 struct acts linear_acts(const struct cpu *c, void *memory, int64_t rows, int64_t n_in, int group)
@@ -144,7 +143,8 @@ static struct tile_out out_of(const struct linear_job *j, int k, int64_t tile, i
 }
 
 /* Writes rows row .. row + n - 1 of n_tile tiles of a float product, whose sums are c[n][n_tile]. */
-static void finish(const struct linear_job *j, int k, int64_t tile, int n_tile, int64_t row, int64_t n, const struct chains *c)
+static void finish(const struct linear_job *j, int k, int64_t tile, int n_tile, int64_t row, int64_t n,
+                   const struct chains *c)
 {
     for (int t = 0; t < n_tile; t++) {
         struct tile_out out = out_of(j, k, tile + t, row);
@@ -184,8 +184,8 @@ static void one_row(const struct linear_job *j, int k, const struct packed *p, i
 }
 
 /* All inputs of n_tile tiles for rows row .. row + n - 1, a panel of inputs at a time. */
-static void many_chains(const struct linear_job *j, const struct packed *p, const unsigned char *data, int n_tile, int64_t row,
-                        int64_t n, struct scratch *s, const struct tile_out *out)
+static void many_chains(const struct linear_job *j, const struct packed *p, const unsigned char *data, int n_tile,
+                        int64_t row, int64_t n, struct scratch *s, const struct tile_out *out)
 {
     const struct linear_fns *f = j->cpu->linear;
     bool                     dense = p->form == LINEAR_DENSE, pairs = p->form == LINEAR_BF16;
@@ -301,7 +301,7 @@ static void ask_first(const struct linear_job *j, int member, int n)
 static void job_part(void *arg, int i, int n)
 {
     const struct linear_job *j = arg;
-    long              lo, hi;
+    long                     lo, hi;
     if (j->x.n_row == 1) {
         linear_convert(j, tensor_row(j->x, 0), i);
     } else if (j->quantize || j->round) {
@@ -378,7 +378,8 @@ static void cpu_linear_act_mul(struct run *r, struct act act, const struct weigh
 {
     const struct weight *w[] = {gate, up};
     struct tensor        out[] = {y, tmp};
-    struct linear_job j = {.cpu = (struct cpu *)r->backend, .n = 2, .w = w, .y = out, .x = x, .gated = true, .act = act};
+    struct linear_job    j = {
+           .cpu = (struct cpu *)r->backend, .n = 2, .w = w, .y = out, .x = x, .gated = true, .act = act};
     job_run(r, &j);
 }
 

@@ -97,7 +97,7 @@ static bool lay_out(const struct cpu *c, char *memory, struct block *j, size_t *
 int moe_reserve(struct cpu *c, struct error *e)
 {
     struct block j;
-    size_t         size;
+    size_t       size;
     if (!c->lim.n_expert)
         return 0;
     if (c->lim.n_expert_in > INT64_MAX / 256 || c->lim.n_expert_ff > INT64_MAX / 256 || !lay_out(c, NULL, &j, &size))
@@ -162,9 +162,9 @@ static void make_units(struct block *j, int64_t most)
 struct stage {
     const struct block  *b;
     int                  n;
-    const struct weight *w[2]; /* stacks */
-    struct tensor        y[2]; /* of pairs */
-    struct tensor        x;    /* likewise */
+    const struct weight *w[2];            /* stacks */
+    struct tensor        y[2];            /* of pairs */
+    struct tensor        x;               /* likewise */
     bool                 gathers, copies; /* x is the block's: pairs take its rows; as they are, too */
     struct linear_job    job;             /* what all units have in common */
 };
@@ -291,9 +291,9 @@ static bool stack_changed(const struct lora_set *set, const struct weight *w, in
 static bool experts_changed(const struct step *s, const struct moe *m)
 {
     for (int i = 0; s->lora && i < s->n_seq; i++)
-        if (s->lora[i] && (stack_changed(s->lora[i], m->gate, m->n_expert) ||
-                           stack_changed(s->lora[i], m->up, m->n_expert) ||
-                           stack_changed(s->lora[i], m->down, m->n_expert)))
+        if (s->lora[i] &&
+            (stack_changed(s->lora[i], m->gate, m->n_expert) || stack_changed(s->lora[i], m->up, m->n_expert) ||
+             stack_changed(s->lora[i], m->down, m->n_expert)))
             return true;
     return false;
 }

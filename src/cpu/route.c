@@ -128,8 +128,7 @@ static void part(void *arg, int i, int n)
     pool_share((long)j->logits.n_row, 1, i, n, &lo, &hi);
     for (long r = lo; r < hi; r++)
         route_row(j->route, ((const struct cpu *)j->run->backend)->rows, correction_of(j->run, j->route, r),
-                  tensor_row(j->logits, r), choice, (int32_t *)j->id.data + r * j->id.stride,
-                  tensor_row(j->weight, r));
+                  tensor_row(j->logits, r), choice, (int32_t *)j->id.data + r * j->id.stride, tensor_row(j->weight, r));
 }
 
 static void cpu_route(struct run *r, const struct route *m, struct tensor logits, struct tensor id,

@@ -181,7 +181,7 @@ static void sigmoid(const float *x, int64_t n, float *y)
 
 #define ROW_FNS                                                                                                        \
     {                                                                                                                  \
-        rms_norm, add, act_mul, rope, to_f16, from_f16, amax, to_i8, from_i8, softmax, sigmoid                                           \
+        rms_norm, add, act_mul, rope, to_f16, from_f16, amax, to_i8, from_i8, softmax, sigmoid                         \
     }
 
 #endif

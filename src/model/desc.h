@@ -19,7 +19,7 @@
 #define DESC_ROPES_MAX 4
 
 /* Blocks; blocks.c has the table of their functions. */
-enum mix_kind { MIX_NONE, MIX_ATTN, MIX_KINDS }; /* token mixers: mix_*.c */
+enum mix_kind { MIX_NONE, MIX_ATTN, MIX_KINDS };      /* token mixers: mix_*.c */
 enum ff_kind { FF_NONE, FF_GATED, FF_MOE, FF_KINDS }; /* feed-forward blocks: ff_*.c */
 
 /* How a layer puts its blocks together, r being its residual factor and a norm that is absent the identity:

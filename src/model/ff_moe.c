@@ -115,7 +115,8 @@ static int64_t scratch(const struct model_desc *d, int layer)
 }
 
 /* y += the shared block's output. */
-static void add_shared(const struct moe_block *b, struct run *r, struct activations *a, struct tensor x, struct tensor y)
+static void add_shared(const struct moe_block *b, struct run *r, struct activations *a, struct tensor x,
+                       struct tensor y)
 {
     struct tensor h = act_take(a, x.n_row, b->n_shared_ff), up = act_take(a, x.n_row, b->n_shared_ff);
     struct tensor out = act_take(a, x.n_row, y.n_col);
@@ -128,8 +129,8 @@ static void forward(const struct model *m, struct run *r, const void *state, str
                     struct tensor y)
 {
     const struct moe_block *b = state;
-    struct tensor logits = act_take(a, x.n_row, b->route.n_expert), in = x, out = y;
-    struct tensor id = act_take(a, x.n_row, b->route.top_k), weight = act_take(a, x.n_row, b->route.top_k);
+    struct tensor           logits = act_take(a, x.n_row, b->route.n_expert), in = x, out = y;
+    struct tensor           id = act_take(a, x.n_row, b->route.top_k), weight = act_take(a, x.n_row, b->route.top_k);
     (void)m;
     op_linear(r, &b->router, x, logits);
     op_route(r, &b->route, logits, id, weight);

@@ -79,7 +79,7 @@ struct act {
 /* Static arguments of a layer's attention. */
 struct attn {
     int             n_head, n_kv_head, head_dim, v_dim; /* features of a query and key, of a value */
-    int             window; /* 0: all earlier keys */
+    int             window;                             /* 0: all earlier keys */
     float           scale;
     struct kv_layer kv;
 };
@@ -125,14 +125,14 @@ struct ops {
 
 /* The greatest sizes that a run will use: from them the backend makes its scratch. */
 struct run_limits {
-    int64_t n_row;       /* rows of one step */
-    int64_t n_in, n_out; /* of any linear */
+    int64_t n_row;                       /* rows of one step */
+    int64_t n_in, n_out;                 /* of any linear */
     int     n_head, n_kv_head, head_dim; /* of any attention; head_dim: of keys or values, the wider */
-    int64_t n_key;   /* positions of a sequence */
-    size_t  n_state; /* bytes of a sequence's recurrent state (step.h) */
-    int     n_expert, top_k;          /* of any mixture of experts; 0: none */
-    int64_t n_expert_in, n_expert_ff; /* the widths of its experts */
-    int64_t n_rank;  /* of a set of adapters: lora_set.rank; 0 without. reserve again when it grows */
+    int64_t n_key;                       /* positions of a sequence */
+    size_t  n_state;                     /* bytes of a sequence's recurrent state (step.h) */
+    int     n_expert, top_k;             /* of any mixture of experts; 0: none */
+    int64_t n_expert_in, n_expert_ff;    /* the widths of its experts */
+    int64_t n_rank; /* of a set of adapters: lora_set.rank; 0 without. reserve again when it grows */
 };
 
 /* How a parameter is used; decides its packed form. */

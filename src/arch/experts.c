@@ -1,0 +1,81 @@
+/* What families with mixtures of experts share; contracts in family.h. */
+#include <string.h>
+
+#include "arch/family.h"
+
+#define EXPERTS_MAX 4096
+
+const struct layout_rule arch_experts_layout[] = {
+    {.param = "*.switch_mlp.gate_proj", .from = "*.experts.#.gate_proj"},
+    {.param = "*.switch_mlp.up_proj", .from = "*.experts.#.up_proj"},
+    {.param = "*.switch_mlp.down_proj", .from = "*.experts.#.down_proj"},
+    {.param = "*.switch_mlp.gate_proj", .from = "*.experts.gate_up_proj", .part = 0, .parts = 2},
+    {.param = "*.switch_mlp.up_proj", .from = "*.experts.gate_up_proj", .part = 1, .parts = 2},
+    {.param = "*.switch_mlp.down_proj", .from = "*.experts.down_proj"},
+    {0},
+};
+
+struct moe_desc *arch_experts(struct config *c, struct arena *a, const struct expert_fields *f)
+{
+    struct moe_desc *e = arena_calloc(a, 1, sizeof *e);
+    if (!e) {
+        config_fault(c, ERR_NOMEM, f->n, "out of memory");
+        return NULL;
+    }
+    e->n_expert = (int)config_int_or(c, f->n, 1, EXPERTS_MAX, f->n_default);
+    e->top_k = (int)config_int_or(c, f->k, 1, EXPERTS_MAX, f->k_default);
+    e->n_ff = (int)config_int_or(c, f->ff, 1, 1 << 24, f->ff_default);
+    e->scale = 1;
+    if (e->top_k > e->n_expert)
+        config_fault(c, ERR_MISFIT, f->k, "is %d, at most %s (%d) is needed", e->top_k, f->n, e->n_expert);
+    return e;
+}
+
+void arch_expert_groups(struct moe_desc *e, struct config *c, int n_group, int topk_group)
+{
+    e->n_group = (int)config_int_or(c, "n_group", 1, ROUTE_GROUPS_MAX, n_group);
+    e->topk_group = (int)config_int_or(c, "topk_group", 1, ROUTE_GROUPS_MAX, topk_group);
+    if (e->n_group > 1 && e->n_expert % e->n_group)
+        config_fault(c, ERR_MISFIT, "n_group", "is %d, a divisor of the number of experts (%d) is needed", e->n_group,
+                     e->n_expert);
+    else if (e->topk_group > e->n_group && e->n_group > 1)
+        config_fault(c, ERR_MISFIT, "topk_group", "is %d, at most n_group (%d) is needed", e->topk_group, e->n_group);
+    else if (e->n_group > 1 && e->n_expert / e->n_group * e->topk_group < e->top_k)
+        config_fault(c, ERR_MISFIT, "topk_group", "is %d: groups of %d experts hold fewer than the %d of a token",
+                     e->topk_group, e->n_expert / e->n_group, e->top_k);
+}
+
+/* Whether mlp_only_layers names layer i. */
+static bool dense_only(struct config *c, int i, int n_layer)
+{
+    int n = config_array_len(c, "mlp_only_layers");
+    for (int k = 0; k < n; k++)
+        if (config_array_int(c, "mlp_only_layers", k, 0, n_layer - 1) == i)
+            return true;
+    return false;
+}
+
+void arch_use_experts(struct model_desc *m, int i, const struct moe_desc *e)
+{
+    if (!e)
+        return;
+    m->layer[i].ff = FF_MOE;
+    m->layer[i].moe = e;
+}
+
+void arch_experts_by_step(struct model_desc *m, struct config *c, const struct moe_desc *e)
+{
+    int64_t step = config_int_or(c, "decoder_sparse_step", 1, 1 << 20, 1);
+    for (int i = 0; i < m->n_layer; i++)
+        if ((i + 1) % step == 0 && !dense_only(c, i, m->n_layer))
+            arch_use_experts(m, i, e);
+}
+
+void arch_experts_from(struct model_desc *m, struct config *c, const struct moe_desc *e, int first_default)
+{
+    int64_t first = config_int_or(c, "first_k_dense_replace", 0, 1 << 20, first_default);
+    int64_t freq = config_int_or(c, "moe_layer_freq", 1, 1 << 20, 1);
+    for (int64_t i = first; i < m->n_layer; i++)
+        if (i % freq == 0)
+            arch_use_experts(m, (int)i, e);
+}
