@@ -40,15 +40,27 @@ static const char *unwrap(const char *name)
     return NULL;
 }
 
+/* By a name, also where the description puts "model." or its prefix before it. */
+static bool resolve(const struct model *m, const char *name, struct param_target *t)
+{
+    const char *const before[] = {"", m->desc.prefix, "model."};
+    char              longer[LAYOUT_NAME];
+    for (size_t i = 0; i < ARRAY_LEN(before); i++)
+        if ((i == 0 || (*before[i] && strncmp(name, before[i], strlen(before[i])) != 0)) &&
+            (size_t)snprintf(longer, sizeof longer, "%s%s", before[i], name) < sizeof longer &&
+            params_target(&m->params, longer, t))
+            return true;
+    return false;
+}
+
 bool adapter_resolve(const struct model *m, const char *name, struct param_target *t)
 {
-    char longer[512];
+    char        other[LAYOUT_NAME];
+    const char *spelled;
     for (int i = 0; name && i < WRAPPERS_MAX; i++, name = unwrap(name))
-        if (params_target(&m->params, name, t) ||
-            (strncmp(name, "model.", 6) != 0 &&
-             (size_t)snprintf(longer, sizeof longer, "model.%s", name) < sizeof longer &&
-             params_target(&m->params, longer, t)))
-            return true;
+        for (int k = 0; (spelled = layout_spelling(&m->desc, name, k, other)); k++)
+            if (resolve(m, spelled, t))
+                return true;
     return false;
 }
 

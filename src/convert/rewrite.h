@@ -8,6 +8,7 @@
 #include "base/pool.h"
 #include "convert/convert.h"
 #include "model/model.h"
+#include "model/planes.h"
 
 enum rewrite_plane { REWRITE_WEIGHT, REWRITE_SCALES, REWRITE_BIASES, REWRITE_PLANES };
 #define REWRITE_ELSEWHERE SIZE_MAX /* a plane's place: not in the file that is being written */
@@ -15,8 +16,8 @@ enum rewrite_plane { REWRITE_WEIGHT, REWRITE_SCALES, REWRITE_BIASES, REWRITE_PLA
 /* One parameter of the table: where it comes from and what it becomes. */
 struct rewrite_param {
     const struct param *p;
-    struct weight       source; /* its planes; of a bias: a vector of one row */
-    struct quant        form;   /* of the output; mode QUANT_NONE: dense */
+    int64_t             n_out, n_in; /* of the matrices of a stack together; of a vector or bias: one row */
+    struct quant        form;        /* of the output; mode QUANT_NONE: dense */
     enum dtype          dtype; /* dense: of the output; quantized: what values are rounded to before they are encoded */
     bool                as_is; /* the planes are copied */
     bool                changed; /* by the rewriting's change, while it is of type `dtype` */
@@ -34,7 +35,8 @@ struct rewrite_counts {
 struct rewrite {
     const struct convert_options *o;
     const struct param_change    *change; /* of values on their way; NULL: none. Then dense values keep their type */
-    bool         in_place;                /* the plan: shards are copied, and changed parameters written anew in them */
+    bool                          other_layout; /* some of the source's parameters are not as MLX has them */
+    bool         in_place; /* the plan: shards are copied, and changed parameters written anew in them */
     struct arena arena;
     const char  *dir;
     const struct convert_adapter *adapters; /* that are read, n_adapters of them */
@@ -63,12 +65,9 @@ struct rewrite_sink { /* takes bytes at a place of the output, from several thre
 int         rewrite_plane_count(const struct rewrite_param *v);
 size_t      rewrite_plane_row_bytes(const struct rewrite_param *v, int plane);
 const char *rewrite_plane_name(const struct rewrite_param *v, int plane, char out[512]);
-/* As the source has it; NULL: not at all. */
-const struct tensor_view *rewrite_plane(const struct rewrite *r, const struct rewrite_param *v, int plane);
 /* Makes all rows and puts them at v->at of the sink. */
-int  rewrite_write_param(const struct rewrite *r, const struct rewrite_param *v, const struct rewrite_sink *sink,
-                         struct pool *pool, struct error *e);
-void rewrite_release(const struct rewrite *r, const struct rewrite_param *v); /* the source's pages */
+int rewrite_write_param(const struct rewrite *r, const struct rewrite_param *v, const struct rewrite_sink *sink,
+                        struct pool *pool, struct error *e);
 
 /* rewrite_patch.c: the source's shards and their index, with what is changed. */
 int rewrite_patch(struct rewrite *r, const struct dir_out *out, struct error *e);

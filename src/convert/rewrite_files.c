@@ -104,7 +104,7 @@ static const struct quant *common_form(const struct rewrite *r)
             seen[n].form = &v->form;
             seen[n++].n = 0;
         }
-        seen[k].n += v->source.n_out * v->source.n_in;
+        seen[k].n += v->n_out * v->n_in;
         best = seen[k].n > seen[best].n ? k : best;
     }
     return n ? seen[best].form : NULL;

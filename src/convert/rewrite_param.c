@@ -24,8 +24,8 @@ size_t rewrite_plane_row_bytes(const struct rewrite_param *v, int plane)
 {
     const struct quant *q = &v->form;
     if (q->mode == QUANT_NONE)
-        return (size_t)v->source.n_in * dtype_size(v->as_is ? v->p->dtype : v->dtype);
-    return plane == REWRITE_WEIGHT ? quant_row_bytes(q, v->source.n_in) : quant_scale_row_bytes(q, v->source.n_in);
+        return (size_t)v->n_in * dtype_size(v->as_is ? v->p->dtype : v->dtype);
+    return plane == REWRITE_WEIGHT ? quant_row_bytes(q, v->n_in) : quant_scale_row_bytes(q, v->n_in);
 }
 
 const char *rewrite_plane_name(const struct rewrite_param *v, int plane, char out[512])
@@ -44,6 +44,8 @@ struct loss {
 
 struct work {
     const struct rewrite_param *v;
+    struct weight               source; /* the matrix that is written, or the vector */
+    int64_t                     first;  /* its first row among v's */
     const struct param_change  *change; /* NULL: none of this parameter */
     const char                 *file;   /* of the source, for messages */
     const struct rewrite_sink  *sink;
@@ -65,11 +67,11 @@ struct buffers {
 
 static int buffers_init(struct buffers *b, const struct work *k, struct error *e)
 {
-    size_t all = 0, size = 0, width = (size_t)k->v->source.n_in;
+    size_t all = 0, size = 0, width = (size_t)k->v->n_in;
     for (int i = 0; i < k->planes; i++)
         all += k->row[i];
     b->rows = (int64_t)MIN(MAX(CHUNK_BYTES / MAX(all, (size_t)1), (size_t)1), (size_t)CHANGE_ROWS);
-    b->rows = MIN(b->rows, k->v->source.n_out);
+    b->rows = MIN(b->rows, k->source.n_out);
     b->values = malloc(((size_t)b->rows + 1) * width * sizeof(float) + all * (size_t)b->rows);
     if (!b->values)
         return error_nomem(e, k->v->p->name);
@@ -91,7 +93,7 @@ static int bad_value(const struct work *k, int64_t row, int64_t col, float f, co
 static int round_row(const struct work *k, float *x, int64_t row, struct error *e)
 {
     const struct rewrite_param *v = k->v;
-    for (int64_t i = 0; i < v->source.n_in; i++) {
+    for (int64_t i = 0; i < v->n_in; i++) {
         float f = x[i];
         if (v->form.mode != QUANT_NONE && !isfinite(f))
             return bad_value(k, row, i, f, "which cannot be quantized; finite values are needed", e);
@@ -114,7 +116,7 @@ static void plane_rows(const struct work *k, const struct buffers *b, int64_t sl
 
 static void copy_row(const struct work *k, const struct buffers *b, int64_t row, int64_t slot)
 {
-    const struct weight *s = &k->v->source;
+    const struct weight *s = &k->source;
     const void          *planes[] = {s->data, s->scales, s->biases};
     char                *out[REWRITE_PLANES];
     plane_rows(k, b, slot, out);
@@ -126,18 +128,18 @@ static void copy_row(const struct work *k, const struct buffers *b, int64_t row,
 static void encode_row(const struct work *k, struct buffers *b, int64_t slot)
 {
     const struct rewrite_param *v = k->v;
-    const float                *x = b->values + slot * v->source.n_in;
+    const float                *x = b->values + slot * v->n_in;
     char                       *out[REWRITE_PLANES];
     plane_rows(k, b, slot, out);
     if (v->form.mode == QUANT_NONE) {
-        quant_narrow(v->dtype, x, v->source.n_in, out[0]);
+        quant_narrow(v->dtype, x, v->n_in, out[0]);
         return;
     }
-    quant_encode_row(&v->form, x, v->source.n_in, out[0], out[1], out[2]);
+    quant_encode_row(&v->form, x, v->n_in, out[0], out[1], out[2]);
     if (!k->change)
         return;
-    quant_decode_row(&v->form, out[0], out[1], out[2], v->source.n_in, b->decoded);
-    for (int64_t i = 0; i < v->source.n_in; i++) {
+    quant_decode_row(&v->form, out[0], out[1], out[2], v->n_in, b->decoded);
+    for (int64_t i = 0; i < v->n_in; i++) {
         double off = (double)x[i] - (double)b->decoded[i];
         b->loss.wanted += (double)x[i] * (double)x[i];
         b->loss.off += off * off;
@@ -147,7 +149,7 @@ static void encode_row(const struct work *k, struct buffers *b, int64_t slot)
 /* Rows [row, row + n) into the first n of the planes in b. */
 static int make_portion(const struct work *k, struct buffers *b, int64_t row, int64_t n, struct error *e)
 {
-    const struct weight *s = &k->v->source;
+    const struct weight *s = &k->source;
     int                  err = 0;
     for (int64_t i = 0; i < n && k->v->as_is; i++)
         copy_row(k, b, row + i, i);
@@ -155,10 +157,10 @@ static int make_portion(const struct work *k, struct buffers *b, int64_t row, in
         return 0;
     for (int64_t i = 0; i < n && !err; i++) {
         weight_row(s, row + i, b->values + i * s->n_in);
-        err = round_row(k, b->values + i * s->n_in, row + i, e);
+        err = round_row(k, b->values + i * s->n_in, k->first + row + i, e);
     }
     if (!err && k->change)
-        err = k->change->rows(k->change->ctx, k->v->p, row, n, k->v->dtype, b->values, e);
+        err = k->change->rows(k->change->ctx, k->v->p, k->first + row, n, k->v->dtype, b->values, e);
     for (int64_t i = 0; i < n && !err; i++)
         encode_row(k, b, i);
     return err;
@@ -172,7 +174,7 @@ static int make_rows(struct work *k, struct buffers *b, int64_t lo, int64_t hi, 
         err = make_portion(k, b, lo, n, e);
         for (int i = 0; i < k->planes && !err; i++)
             if (k->v->at[i] != REWRITE_ELSEWHERE)
-                err = k->sink->put(k->sink->ctx, k->v->at[i] + (size_t)lo * k->row[i], b->plane[i],
+                err = k->sink->put(k->sink->ctx, k->v->at[i] + (size_t)(k->first + lo) * k->row[i], b->plane[i],
                                    (size_t)n * k->row[i], e);
         lo += n;
     }
@@ -185,7 +187,7 @@ static void member(void *arg, int i, int n)
     struct buffers b = {0};
     struct error   e = {0};
     long           lo, hi;
-    pool_share((long)k->v->source.n_out, 1, i, n, &lo, &hi);
+    pool_share((long)k->source.n_out, 1, i, n, &lo, &hi);
     if (lo == hi)
         return;
     if (!buffers_init(&b, k, &e))
@@ -199,22 +201,28 @@ static void member(void *arg, int i, int n)
         k->error = e;
 }
 
-const struct tensor_view *rewrite_plane(const struct rewrite *r, const struct rewrite_param *v, int plane)
-{
-    char name[512];
-    return checkpoint_find(r->model->checkpoint, rewrite_plane_name(v, plane, name));
-}
-
-static const char *file_of(const struct rewrite *r, const struct rewrite_param *v)
-{
-    const struct tensor_view *t = rewrite_plane(r, v, REWRITE_WEIGHT);
-    return t ? t->file : r->dir;
-}
-
 static void tell_loss(const struct rewrite *r, const struct work *k)
 {
     if (r->o->loss && k->change && k->v->form.mode != QUANT_NONE)
         r->o->loss(r->o->ctx, k->v->p->name, k->loss.wanted > 0 ? sqrt(k->loss.off / k->loss.wanted) : 0);
+}
+
+/* The matrices one by one: what is to be made of the source's planes takes memory for one. */
+static int write_matrices(struct work *k, struct pool *pool, struct error *e)
+{
+    int err = 0;
+    for (int i = 0; i < param_stack(k->v->p) && !err; i++) {
+        void *memory;
+        err = planes_open(k->v->p, i, &k->source, &memory, e);
+        k->first = i * k->source.n_out;
+        if (!err && k->source.n_out > 0 && k->source.n_in > 0)
+            pool_run(pool, member, k);
+        free(memory);
+        if (k->failed && e)
+            *e = k->error;
+        err = err ? err : k->failed ? k->error.code : 0;
+    }
+    return err;
 }
 
 int rewrite_write_param(const struct rewrite *r, const struct rewrite_param *v, const struct rewrite_sink *sink,
@@ -222,29 +230,18 @@ int rewrite_write_param(const struct rewrite *r, const struct rewrite_param *v, 
 {
     struct work k = {.v = v,
                      .change = v->changed ? r->change : NULL,
-                     .file = file_of(r, v),
+                     .file = v->p->source.plane[PLANE_WEIGHT][0]->file,
                      .sink = sink,
                      .planes = rewrite_plane_count(v),
                      .lock = PTHREAD_MUTEX_INITIALIZER};
     int         err = k.change ? k.change->open(k.change->ctx, v->p, e) : 0;
     for (int i = 0; i < k.planes; i++)
         k.row[i] = rewrite_plane_row_bytes(v, i);
-    if (!err && v->source.n_out > 0 && v->source.n_in > 0)
-        pool_run(pool, member, &k);
+    if (!err)
+        err = write_matrices(&k, pool, e);
     if (k.change)
         k.change->close(k.change->ctx);
-    if (k.failed && e)
-        *e = k.error;
-    if (!err && !k.failed)
+    if (!err)
         tell_loss(r, &k);
-    return err ? err : k.failed ? k.error.code : 0;
-}
-
-void rewrite_release(const struct rewrite *r, const struct rewrite_param *v)
-{
-    for (int i = 0; i < REWRITE_PLANES; i++) {
-        const struct tensor_view *t = rewrite_plane(r, v, i);
-        if (t)
-            checkpoint_release(t);
-    }
+    return err;
 }

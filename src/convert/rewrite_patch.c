@@ -47,11 +47,12 @@ static int put(void *ctx, size_t at, const void *p, size_t n, struct error *e)
 /* Sets the places of v's planes in the shard. False: none is there. */
 static bool place(const struct rewrite *r, struct rewrite_param *v, const char *shard)
 {
-    const void *planes[] = {v->source.data, v->source.scales, v->source.biases};
-    bool        any = false;
+    static const enum plane planes[] = {PLANE_WEIGHT, PLANE_SCALES, PLANE_BIASES};
+    bool                    any = false;
     for (int i = 0; i < rewrite_plane_count(v); i++) {
         const char *file;
-        size_t      at = checkpoint_offset(r->model->checkpoint, planes[i], &file);
+        const void *data = v->p->source.plane[planes[i]][0]->data;
+        size_t      at = checkpoint_offset(r->model->checkpoint, data, &file);
         v->at[i] = file == shard ? at : REWRITE_ELSEWHERE;
         any = any || file == shard;
     }
@@ -67,7 +68,7 @@ static int patch_shard(struct patch *k, const char *shard, struct error *e)
         if (!v->changed || !place(k->r, v, shard))
             continue;
         err = rewrite_write_param(k->r, v, &sink, k->pool, e);
-        rewrite_release(k->r, v);
+        planes_tensors(v->p, checkpoint_release);
         if (!err)
             err = step(k, v->p->bytes, e);
     }

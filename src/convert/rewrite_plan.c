@@ -68,6 +68,25 @@ static void stay(struct rewrite_param *v)
     v->as_is = true;
 }
 
+/* Whether it is quantized in a mode of MLX, in the files if not in use; then it stays so. */
+static bool stays_quantized(const struct param *p)
+{
+    const struct quant *q = &p->source.quant;
+    return q->mode != QUANT_NONE && q->mode != QUANT_FP8 &&
+           (p->quant.mode != QUANT_NONE || p->weight->n_in % q->group == 0);
+}
+
+/* What was decoded to be put into another layout is encoded again, in its own form. */
+static void stay_quantized(struct rewrite_param *v)
+{
+    if (v->p->quant.mode != QUANT_NONE) {
+        stay(v);
+        return;
+    }
+    v->form = v->p->source.quant;
+    v->dtype = v->form.mode == QUANT_AFFINE ? v->form.scale_dtype : DTYPE_BF16;
+}
+
 /* One matrix while quantizing. */
 static void plan_matrix(const struct rewrite *r, struct rewrite_param *v, struct rewrite_counts *n, struct faults *f)
 {
@@ -78,8 +97,8 @@ static void plan_matrix(const struct rewrite *r, struct rewrite_param *v, struct
     for (size_t i = 0; i < r->o->n_rules; i++)
         if (rule_matches(&r->o->rules[i], p->name))
             rule = &r->o->rules[i];
-    if (p->quant.mode != QUANT_NONE && p->quant.mode != QUANT_FP8) {
-        stay(v);
+    if (stays_quantized(p)) {
+        stay_quantized(v);
         v->own = true;
         n->kept++;
         return;
@@ -111,14 +130,17 @@ static void plan_matrix(const struct rewrite *r, struct rewrite_param *v, struct
 /* The type of dense values: asked for, else config.json's, else the stored one. */
 static enum dtype dense_type(const struct rewrite *r, const struct param *p)
 {
-    enum dtype stored = p->dtype, config = config_dtype(r->model->config);
-    if (r->o->dtype != DTYPE_NONE)
+    const struct quant *q = &p->source.quant;
+    enum dtype          stored = q->mode == QUANT_NONE ? p->source.dtype : q->scale_dtype;
+    enum dtype          config = config_dtype(r->model->config);
+    bool                keeps = false;
+    for (const char *const *k = r->model->desc.keep_dtype; k && *k; k++)
+        keeps |= glob_match(*k, p->name);
+    if (r->o->dtype != DTYPE_NONE && !keeps)
         return r->o->dtype;
-    if (dtype_is_float16_32(config))
+    if (dtype_is_float16_32(config) && !keeps)
         return config;
-    if (p->role != ROLE_BIAS && p->quant.mode != QUANT_NONE)
-        stored = p->quant.scale_dtype;
-    return p->quant.mode != QUANT_FP8 && dtype_is_float16_32(stored) ? stored : DTYPE_BF16;
+    return q->mode != QUANT_FP8 && dtype_is_float16_32(stored) ? stored : DTYPE_BF16;
 }
 
 static void plan_param(const struct rewrite *r, struct rewrite_param *v, struct rewrite_counts *n, struct faults *f)
@@ -127,12 +149,11 @@ static void plan_param(const struct rewrite *r, struct rewrite_param *v, struct 
     v->dtype = dense_type(r, v->p);
     if (r->o->quantize && param_is_matrix(v->p))
         plan_matrix(r, v, n, f);
-    else if (!r->o->quantize && !r->o->dequantize && !bias && v->p->quant.mode != QUANT_NONE &&
-             v->p->quant.mode != QUANT_FP8)
-        stay(v);
+    else if (!r->o->quantize && !r->o->dequantize && !bias && stays_quantized(v->p))
+        stay_quantized(v);
     if (v->form.mode == QUANT_NONE && (bias || v->p->quant.mode == QUANT_NONE) && v->dtype == v->p->dtype)
         stay(v);
-    if (r->o->dequantize && !bias && v->p->quant.mode != QUANT_NONE)
+    if (r->o->dequantize && !bias && v->p->source.quant.mode != QUANT_NONE)
         n->changed++;
 }
 
@@ -140,12 +161,15 @@ static void plan_param(const struct rewrite *r, struct rewrite_param *v, struct 
 static void plan_change(const struct rewrite *r, struct rewrite_param *v, struct rewrite_counts *n, struct faults *f)
 {
     const struct param *p = v->p;
-    bool                quantized = param_is_matrix(p) && p->quant.mode != QUANT_NONE;
-    enum dtype          scales = p->quant.mode == QUANT_AFFINE ? p->quant.scale_dtype : DTYPE_BF16;
+    const struct quant *q = &p->source.quant;
+    bool                quantized = param_is_matrix(p) && q->mode != QUANT_NONE;
+    bool                decode = quantized && (r->o->dequantize || (q->mode == QUANT_FP8 && r->other_layout));
+    enum dtype          scales = q->mode == QUANT_AFFINE ? q->scale_dtype : DTYPE_BF16;
     v->changed = r->change->touches(r->change->ctx, p);
-    v->dtype = quantized ? scales : p->dtype;
-    v->form = quantized && !r->o->dequantize ? p->quant : (struct quant){0};
-    v->as_is = !v->changed && !(quantized && r->o->dequantize);
+    v->dtype = quantized ? scales : p->source.dtype;
+    v->form = quantized && !decode && (p->quant.mode || stays_quantized(p)) ? *q : (struct quant){0};
+    v->as_is =
+        !v->changed && !decode && p->quant.mode == v->form.mode && (v->form.mode != QUANT_NONE || p->dtype == v->dtype);
     n->changed += v->changed || !v->as_is;
     n->decoded += quantized && r->o->dequantize;
     if (v->changed && v->form.mode == QUANT_FP8)
@@ -167,17 +191,13 @@ static int check_counts(const struct rewrite *r, struct error *e)
                      n->kept ? "quantized already (dequantize the model first)" : "all to stay dense");
 }
 
-/* The matrices of a stack lie one behind another: together they are one with more rows. */
-static struct weight source_of(const struct rewrite *r, const struct param *p)
+/* Whether some of the parameters have to be written in another layout than the files'. */
+static bool has_other_layout(const struct params *p)
 {
-    if (p->role == ROLE_BIAS) {
-        const struct tensor_view *t = checkpoint_find(r->model->checkpoint, p->name);
-        return (struct weight){
-            .name = p->name, .n_out = 1, .n_in = param_elements(p), .dtype = t->dtype, .data = t->data};
-    }
-    struct weight w = *p->weight;
-    w.n_out *= param_stack(p);
-    return w;
+    for (size_t i = 0; i < p->n; i++)
+        if (!layout_is_mlx(&p->v[i]))
+            return true;
+    return false;
 }
 
 int rewrite_plan(struct rewrite *r, struct error *e)
@@ -188,13 +208,19 @@ int rewrite_plan(struct rewrite *r, struct error *e)
     r->v = arena_calloc(&r->arena, p->n, sizeof *r->v);
     if (!r->v)
         return error_nomem(e, "the list of parameters");
-    for (r->n = 0; r->n < p->n; r->n++)
-        r->v[r->n] = (struct rewrite_param){.p = &p->v[r->n], .source = source_of(r, &p->v[r->n])};
+    for (r->n = 0; r->n < p->n; r->n++) {
+        const struct param *row = &p->v[r->n];
+        bool                matrix = param_is_matrix(row);
+        r->v[r->n] = (struct rewrite_param){.p = row,
+                                            .n_out = matrix ? param_stack(row) * row->weight->n_out : 1,
+                                            .n_in = matrix ? row->weight->n_in : param_elements(row)};
+    }
     if ((err = check_rules(r, e)) != 0)
         return err;
+    r->other_layout = has_other_layout(p);
     for (size_t i = 0; i < r->n; i++)
         (r->change ? plan_change : plan_param)(r, &r->v[i], &r->counts, &f);
-    r->in_place = r->change && !r->counts.decoded;
+    r->in_place = r->change && !r->counts.decoded && !r->other_layout;
     err = faults_report(&f, e);
     faults_deinit(&f);
     return err ? err : check_counts(r, e);

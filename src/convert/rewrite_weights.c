@@ -19,10 +19,10 @@ static int plane_views(struct rewrite *r, const struct rewrite_param *v, struct 
         struct tensor_view t = {.name = arena_printf(&r->arena, "%s", rewrite_plane_name(v, i, name)),
                                 .n_dim = v->p->n_dim};
         t.dtype = q->mode == QUANT_NONE ? (v->as_is ? v->p->dtype : v->dtype) : i ? q->scale_dtype : DTYPE_U32;
-        t.size = rewrite_plane_row_bytes(v, i) * (size_t)v->source.n_out;
+        t.size = rewrite_plane_row_bytes(v, i) * (size_t)v->n_out;
         memcpy(t.shape, v->p->shape, sizeof v->p->shape);
         if (q->mode != QUANT_NONE)
-            t.shape[t.n_dim - 1] = i ? v->source.n_in / q->group : v->source.n_in * q->bits / 32;
+            t.shape[t.n_dim - 1] = i ? v->n_in / q->group : v->n_in * q->bits / 32;
         if (!t.name)
             return -1;
         views[i] = t;
@@ -40,7 +40,7 @@ static void assign_shards(struct rewrite *r)
         struct rewrite_param *v = &r->v[i];
         size_t                size = 0;
         for (int k = 0; k < rewrite_plane_count(v); k++)
-            size += rewrite_plane_row_bytes(v, k) * (size_t)v->source.n_out;
+            size += rewrite_plane_row_bytes(v, k) * (size_t)v->n_out;
         if (used && used + size > SHARD_BYTES) {
             r->n_shards++;
             used = 0;
@@ -142,7 +142,7 @@ static int write_shard(struct rewrite *r, int shard, const struct dir_out *out, 
         if (v->shard != shard)
             continue;
         err = rewrite_write_param(r, v, &sink, pool, e);
-        rewrite_release(r, v);
+        planes_tensors(v->p, checkpoint_release);
         *done += v->p->bytes;
         if (!err)
             err = rewrite_progress(r, *done, checkpoint_bytes(r->model->checkpoint), e);

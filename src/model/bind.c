@@ -1,16 +1,17 @@
 /* The binder: matches the parameter table with a checkpoint, tensor by tensor.
  *
- * A parameter X is stored as X.weight, and is quantized if and only if X.scales exists; then the planes alone decide the mode
- * (quant_from_planes). Needed but in no file: a fault. In a file but claimed by no row: a fault, unless the family ignores it.
- * All faults of the checkpoint go into one report. When a file could not be read, what is missing may be there: then only
- * what is wrong whatever it holds is a fault.
+ * Where the planes of a parameter are, layout.c has found. A parameter is quantized if and only if it has a plane of scales;
+ * then the planes alone decide the mode (quant_from_planes). Needed but in no file: a fault. In a file but claimed by no row:
+ * a fault, unless the family ignores it. All faults of the checkpoint go into one report. When a file could not be read, what
+ * is missing may be there: then only what is wrong whatever it holds is a fault.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/glob.h"
 #include "base/num.h"
-#include "model/params.h"
+#include "model/planes.h"
 
 struct binder {
     struct params           *p;
@@ -19,6 +20,7 @@ struct binder {
     int                      lo, hi;
     bool                     whole; /* all files could be read */
     size_t                   n_missing;
+    unsigned char           *uses; /* layout_resolve */
     struct faults           *faults;
 };
 
@@ -31,30 +33,92 @@ static bool in_range(const struct binder *b, const struct param *p)
     return p->layer >= b->lo && p->layer < b->hi;
 }
 
-static const struct tensor_view *plane(const struct binder *b, const struct param *p, const char *suffix)
+/* The first tensor of a plane; NULL without one. */
+static const struct tensor_view *plane(const struct param *p, enum plane plane)
 {
-    char name[512];
-    snprintf(name, sizeof name, "%s%s", p->name, suffix);
-    return checkpoint_find(b->c, name);
+    const struct param_source *s = &p->source;
+    for (int i = 0; s->plane[plane] && i < s->n; i++)
+        if (s->plane[plane][i])
+            return s->plane[plane][i];
+    return NULL;
 }
+
+/* --- faults ------------------------------------------------------------------------------------------------------- */
 
 static void misfit(struct binder *b, const struct param *p, const struct tensor_view *t)
 {
-    char found[TENSOR_SHAPE_TEXT], need[TENSOR_SHAPE_TEXT];
-    bool codes = t->dtype == DTYPE_U32 && param_is_matrix(p);
+    char    found[TENSOR_SHAPE_TEXT], need[TENSOR_SHAPE_TEXT];
+    int64_t shape[PARAM_DIMS];
+    int     n_dim = layout_shape(p, shape);
+    bool    codes = t->dtype == DTYPE_U32 && param_is_matrix(p) && !plane(p, PLANE_SCALES);
     faults_add(b->faults, ERR_MISFIT, t->name, "%s: %s is %s %s%s, needed F32, F16 or BF16 %s%s (%s of config.json)",
                t->file, t->name, dtype_name(t->dtype), tensor_view_shape_text(t, found),
-               codes ? " without a scales plane" : "", tensor_shape_text(p->shape, p->n_dim, need),
+               codes ? " without a scales plane" : "", tensor_shape_text(shape, n_dim, need),
                codes ? " or also scales" : "", p->why);
 }
 
-/* Whether the tensor has the row's dimensions and the first n of them are as long. */
-static bool same_shape(const struct param *p, const struct tensor_view *t, int n)
+/* The name of tensor i of a plane that is not there, or where none is the name in the MLX layout. */
+static const char *absent_name(const struct param *p, enum plane plane, int i, char out[LAYOUT_NAME])
 {
-    if (t->n_dim != p->n_dim)
+    const struct param_source *s = &p->source;
+    const char                *mark = s->apart ? strchr(s->name, '#') : NULL;
+    const char                *suffix = s->suffix[plane] ? s->suffix[plane] : p->suffix;
+    if (mark)
+        snprintf(out, LAYOUT_NAME, "%.*s%d%s%s", (int)(mark - s->name), s->name, i, mark + 1, suffix);
+    else
+        snprintf(out, LAYOUT_NAME, "%s%s", p->name, suffix);
+    return out;
+}
+
+static void missing(struct binder *b, const struct param *p, enum plane plane, int i)
+{
+    char        need[TENSOR_SHAPE_TEXT], name[LAYOUT_NAME], other[LAYOUT_NAME];
+    int64_t     shape[PARAM_DIMS];
+    int         n_dim = layout_shape(p, shape);
+    const char *also = p->source.name ? NULL : layout_other_name(b->desc, p, other);
+    if (!b->whole)
+        return;
+    b->n_missing++;
+    absent_name(p, plane, i, name);
+    faults_add(b->faults, ERR_MISFIT, name, "%s is in no file%s%s%s, needed %s%s%s (%s of config.json)", name,
+               also ? " (nor is " : "", also ? also : "", also ? ")" : "",
+               plane == PLANE_WEIGHT ? "with shape " : "beside the others",
+               plane == PLANE_WEIGHT ? tensor_shape_text(shape, n_dim, need) : "", "", p->why);
+}
+
+/* A plane beside X.weight that does not go with it. */
+static void lone_plane(struct binder *b, const struct tensor_view *t, const struct tensor_view *w, const char *needed)
+{
+    char found[TENSOR_SHAPE_TEXT], shape[TENSOR_SHAPE_TEXT];
+    faults_add(b->faults, ERR_MISFIT, t->name, "%s: %s is %s %s beside %s %s %s, needed %s", t->file, t->name,
+               dtype_name(t->dtype), tensor_view_shape_text(t, found), w->name, dtype_name(w->dtype),
+               tensor_view_shape_text(w, shape), needed);
+}
+
+/* The codes' shape but for the packed width. */
+static void wrong_rows(struct binder *b, const struct param *p, const struct tensor_view *w)
+{
+    char    found[TENSOR_SHAPE_TEXT], stack[64] = "";
+    int64_t need[PARAM_DIMS];
+    int     n_dim = layout_shape(p, need);
+    if (n_dim == 3)
+        snprintf(stack, sizeof stack, "%lld matrices of ", (long long)need[0]);
+    faults_add(b->faults, ERR_MISFIT, w->name, "%s: %s is %s %s, needed %s%lld rows (%s of config.json)", w->file,
+               w->name, dtype_name(w->dtype), tensor_view_shape_text(w, found), stack, (long long)need[n_dim - 2],
+               p->why);
+}
+
+/* --- shapes ------------------------------------------------------------------------------------------------------- */
+
+/* Whether the first n of a tensor's dimensions are those that the row needs, and it has as many. */
+static bool same_shape(const struct param *p, const struct tensor_view *t, int less)
+{
+    int64_t need[PARAM_DIMS];
+    int     n_dim = layout_shape(p, need);
+    if (t->n_dim != n_dim)
         return false;
-    for (int i = 0; i < n; i++)
-        if (t->shape[i] != p->shape[i])
+    for (int i = 0; i < n_dim - less; i++)
+        if (t->shape[i] != need[i])
             return false;
     return true;
 }
@@ -77,90 +141,111 @@ static bool same_values(const struct param *p, const struct tensor_view *t)
 
 static bool fits_dense(const struct param *p, const struct tensor_view *t)
 {
-    return dtype_is_float16_32(t->dtype) && (p->role == ROLE_VECTOR ? same_values(p, t) : same_shape(p, t, p->n_dim));
+    return dtype_is_float16_32(t->dtype) && (p->role == ROLE_VECTOR ? same_values(p, t) : same_shape(p, t, 0));
 }
 
-/* What of a plane belongs to the i-th matrix of a row's n; NULL while headers alone are read. */
-static const void *slice(const struct tensor_view *t, int i, int n)
+static bool same_form(const struct tensor_view *a, const struct tensor_view *b)
 {
-    return t && t->data ? (const char *)t->data + t->size / (size_t)n * (size_t)i : NULL;
+    return a->dtype == b->dtype && a->n_dim == b->n_dim &&
+           memcmp(a->shape, b->shape, (size_t)a->n_dim * sizeof *a->shape) == 0;
 }
 
-/* Points the row's weight, or the weights of its stack, into the planes. */
-static void bind_planes(struct param *p, const struct tensor_view *w, const struct tensor_view *s,
-                        const struct tensor_view *z)
+/* Tensors that are one plane together are there and alike. */
+static bool check_alike(struct binder *b, const struct param *p)
 {
-    int n = param_stack(p);
-    for (int i = 0; i < n; i++) {
-        p->weight[i].quant = p->quant;
-        p->weight[i].dtype = p->quant.mode == QUANT_NONE ? w->dtype : DTYPE_NONE;
-        p->weight[i].data = slice(w, i, n);
-        p->weight[i].scales = slice(s, i, n);
-        p->weight[i].biases = slice(z, i, n);
-    }
-    p->dtype = w->dtype;
-    p->bytes = w->size + (s ? s->size : 0) + (z ? z->size : 0);
+    const struct param_source *s = &p->source;
+    char                       found[TENSOR_SHAPE_TEXT], shape[TENSOR_SHAPE_TEXT];
+    size_t                     before = b->faults->n, missed = b->n_missing;
+    bool                       gaps = false;
+    for (int k = 0; k < PLANES; k++)
+        for (int i = 0; s->plane[k] && i < s->n; i++) {
+            const struct tensor_view *t = s->plane[k][i], *first = plane(p, (enum plane)k);
+            if (!t) {
+                missing(b, p, (enum plane)k, i);
+                gaps = true;
+            } else if (!same_form(t, first)) {
+                faults_add(b->faults, ERR_MISFIT, t->name, "%s: %s is %s %s, but %s is %s %s; needed alike", t->file,
+                           t->name, dtype_name(t->dtype), tensor_view_shape_text(t, found), first->name,
+                           dtype_name(first->dtype), tensor_view_shape_text(first, shape));
+            }
+        }
+    return !gaps && b->faults->n == before && b->n_missing == missed;
 }
 
-static void missing(struct binder *b, const struct param *p, const char *suffix)
+/* --- binding ------------------------------------------------------------------------------------------------------ */
+
+static size_t source_bytes(const struct param_source *s)
 {
-    char need[TENSOR_SHAPE_TEXT], name[512];
-    if (!b->whole)
-        return;
-    b->n_missing++;
-    snprintf(name, sizeof name, "%s%s", p->name, suffix);
-    faults_add(b->faults, ERR_MISFIT, name, "%s is in no file, needed with shape %s (%s of config.json)", name,
-               tensor_shape_text(p->shape, p->n_dim, need), p->why);
+    size_t n = 0;
+    for (int k = 0; k < PLANES; k++)
+        for (int i = 0; s->plane[k] && i < s->n; i++)
+            n += s->plane[k][i]->size;
+    if (s->rule && s->rule->parts)
+        n /= (size_t)s->rule->parts;
+    return s->pitch > s->n_row ? n / (size_t)s->pitch * (size_t)s->n_row : n;
 }
 
-/* A plane beside X.weight that does not go with it. */
-static void lone_plane(struct binder *b, const struct tensor_view *t, const struct tensor_view *w, const char *needed)
+static void bound(struct param *p, const struct quant *quant, enum dtype dtype)
 {
-    char found[TENSOR_SHAPE_TEXT], shape[TENSOR_SHAPE_TEXT];
-    faults_add(b->faults, ERR_MISFIT, t->name, "%s: %s is %s %s beside %s %s %s, needed %s", t->file, t->name,
-               dtype_name(t->dtype), tensor_view_shape_text(t, found), w->name, dtype_name(w->dtype),
-               tensor_view_shape_text(w, shape), needed);
+    p->source.quant = *quant;
+    p->source.dtype = dtype;
+    p->bytes = source_bytes(&p->source);
+    planes_bind(p);
 }
 
-/* The codes' shape but for the packed width. */
-static void wrong_rows(struct binder *b, const struct param *p, const struct tensor_view *w)
+/* Planes that are decoded may be in any form; others cannot be transposed while they are quantized. */
+static bool can_be_quantized(const struct param *p)
 {
-    char found[TENSOR_SHAPE_TEXT], stack[64] = "";
-    if (p->n_dim == 3)
-        snprintf(stack, sizeof stack, "%lld matrices of ", (long long)p->shape[0]);
-    faults_add(b->faults, ERR_MISFIT, w->name, "%s: %s is %s %s, needed %s%lld rows (%s of config.json)", w->file,
-               w->name, dtype_name(w->dtype), tensor_view_shape_text(w, found), stack,
-               (long long)p->shape[p->n_dim - 2], p->why);
+    const struct layout_rule *rule = p->source.rule;
+    return !rule || !rule->transposed || rule->below || rule->above;
+}
+
+/* mxfp4 as gpt-oss has it, [.., groups, 16] bytes: as words [.., groups * 4]. */
+static struct tensor_view as_codes(const struct param *p, const struct tensor_view *w)
+{
+    struct tensor_view t = *w;
+    if (!p->source.suffix[PLANE_WEIGHT] || strcmp(p->source.suffix[PLANE_WEIGHT], "_blocks") || t.dtype != DTYPE_U8 ||
+        t.n_dim < 2 || t.shape[t.n_dim - 1] != 16)
+        return t;
+    t.dtype = DTYPE_U32;
+    t.n_dim--;
+    t.shape[t.n_dim - 1] *= 4;
+    return t;
 }
 
 static void bind_quantized(struct binder *b, struct param *p, const struct tensor_view *w, const struct tensor_view *s)
 {
-    const struct tensor_view *z = plane(b, p, ".biases");
+    const struct tensor_view *z = plane(p, PLANE_BIASES);
+    const struct tensor_view  codes = as_codes(p, w);
+    struct quant              quant;
     if (!param_is_matrix(p)) {
         lone_plane(b, s, w, "none, since a vector is never quantized");
         return;
     }
     if (!z && !b->whole && s->dtype != DTYPE_U8)
         return; /* the biases may be in a file that could not be read */
-    struct quant quant;
-    if (quant_from_planes(&quant, w, s, z, p->shape[p->n_dim - 1], b->faults))
-        return;
-    if (!same_shape(p, w, p->n_dim - 1)) {
-        wrong_rows(b, p, w);
+    if (!can_be_quantized(p)) {
+        misfit(b, p, w);
         return;
     }
-    p->quant = quant;
-    bind_planes(p, w, s, z);
+    if (quant_from_planes(&quant, &codes, s, z, p->source.n_col, b->faults))
+        return;
+    if (!same_shape(p, &codes, 1))
+        wrong_rows(b, p, w);
+    else
+        bound(p, &quant, w->dtype);
 }
 
 /* Hugging Face's FP8. */
 static void bind_fp8(struct binder *b, struct param *p, const struct tensor_view *w)
 {
-    const struct tensor_view *s = plane(b, p, PLANE_FP8_SCALES);
+    const struct tensor_view *s = plane(p, PLANE_TILES);
     char                      found[TENSOR_SHAPE_TEXT], shape[TENSOR_SHAPE_TEXT], need[TENSOR_SHAPE_TEXT];
-    int64_t                   tiles[2] = {(p->shape[0] + QUANT_FP8_TILE - 1) / QUANT_FP8_TILE,
-                                          (p->shape[1] + QUANT_FP8_TILE - 1) / QUANT_FP8_TILE};
-    if (p->n_dim != 2 || !same_shape(p, w, 2)) {
+    int64_t                   tiles[PARAM_DIMS];
+    int                       n_dim = layout_shape(p, tiles);
+    for (int i = MAX(n_dim - 2, 0); i < n_dim; i++)
+        tiles[i] = (tiles[i] + QUANT_FP8_TILE - 1) / QUANT_FP8_TILE;
+    if (!param_is_matrix(p) || !can_be_quantized(p) || !same_shape(p, w, 0)) {
         misfit(b, p, w);
         return;
     }
@@ -168,35 +253,36 @@ static void bind_fp8(struct binder *b, struct param *p, const struct tensor_view
         return;
     if (!s) {
         faults_add(b->faults, ERR_MISFIT, w->name, "%s: %s is F8_E4M3 %s without %s%s, needed F32, F16 or BF16 %s",
-                   w->file, w->name, tensor_view_shape_text(w, found), p->name, PLANE_FP8_SCALES,
-                   tensor_shape_text(tiles, 2, need));
+                   w->file, w->name, tensor_view_shape_text(w, found), p->source.name, PLANE_FP8_SCALES,
+                   tensor_shape_text(tiles, n_dim, need));
         return;
     }
-    if (!dtype_is_float16_32(s->dtype) || s->n_dim != 2 || s->shape[0] != tiles[0] || s->shape[1] != tiles[1]) {
+    if (!dtype_is_float16_32(s->dtype) || s->n_dim != n_dim ||
+        memcmp(s->shape, tiles, (size_t)n_dim * sizeof *tiles) != 0) {
         faults_add(b->faults, ERR_MISFIT, s->name, "%s: %s is %s %s beside %s F8_E4M3 %s, needed F32, F16 or BF16 %s",
                    s->file, s->name, dtype_name(s->dtype), tensor_view_shape_text(s, shape), w->name,
-                   tensor_view_shape_text(w, found), tensor_shape_text(tiles, 2, need));
+                   tensor_view_shape_text(w, found), tensor_shape_text(tiles, n_dim, need));
         return;
     }
-    p->quant = (struct quant){QUANT_FP8, 8, QUANT_FP8_TILE, s->dtype};
-    bind_planes(p, w, s, NULL);
+    bound(p, &(struct quant){QUANT_FP8, 8, QUANT_FP8_TILE, s->dtype}, w->dtype);
 }
 
 static void bind_dense(struct binder *b, struct param *p, const struct tensor_view *w)
 {
-    if (!fits_dense(p, w)) {
+    if (!fits_dense(p, w))
         misfit(b, p, w);
-        return;
-    }
-    bind_planes(p, w, NULL, NULL);
+    else
+        bound(p, &(struct quant){0}, w->dtype);
 }
 
 static void bind_weight(struct binder *b, struct param *p)
 {
-    const struct tensor_view *w = plane(b, p, p->suffix), *s = plane(b, p, ".scales"), *z = plane(b, p, ".biases");
-    const struct tensor_view *inv = plane(b, p, PLANE_FP8_SCALES);
+    const struct tensor_view *w = plane(p, PLANE_WEIGHT), *s = plane(p, PLANE_SCALES), *z = plane(p, PLANE_BIASES);
+    const struct tensor_view *inv = plane(p, PLANE_TILES);
     if (!w)
-        missing(b, p, p->suffix);
+        missing(b, p, PLANE_WEIGHT, 0);
+    else if (!check_alike(b, p))
+        return;
     else if (inv && (s || w->dtype != DTYPE_F8_E4M3))
         lone_plane(b, inv, w, "a weight of type F8_E4M3 without other scales");
     else if (s)
@@ -211,41 +297,19 @@ static void bind_weight(struct binder *b, struct param *p)
         bind_dense(b, p, w);
 }
 
-static void bind_bias(struct binder *b, struct param *p)
-{
-    const struct tensor_view *t = checkpoint_find(b->c, p->name);
-    if (!t) {
-        missing(b, p, "");
-        return;
-    }
-    if (!fits_dense(p, t)) {
-        misfit(b, p, t);
-        return;
-    }
-    p->dtype = t->dtype;
-    p->bytes = t->size;
-}
+/* --- what nobody claims ------------------------------------------------------------------------------------------- */
 
-static bool claimed(const struct binder *b, const char *name)
+static bool ignored(const struct binder *b, const char *name)
 {
-    static const char *const suffixes[] = {".weight", ".scales", ".biases", PLANE_FP8_SCALES};
-    char                     base[512];
-    const struct param      *p = params_find(b->p, name);
-    if (p && !*p->suffix)
-        return true;
-    for (size_t i = 0; i < ARRAY_LEN(suffixes); i++) {
-        size_t n = strlen(name), k = strlen(suffixes[i]);
-        if (n <= k || n - k >= sizeof base || strcmp(name + n - k, suffixes[i]))
-            continue;
-        memcpy(base, name, n - k);
-        base[n - k] = '\0';
-        p = params_find(b->p, base);
-        if (p && p->role != ROLE_BIAS)
+    char        other[LAYOUT_NAME];
+    const char *spelled;
+    for (int k = 0; (spelled = layout_spelling(b->desc, name, k, other)); k++) {
+        for (const char *const *g = b->desc->ignore; g && *g; g++)
+            if (glob_match(*g, spelled))
+                return true;
+        if (b->desc->ignore_further_layers && layout_layer(b->desc, spelled) >= b->desc->n_layer)
             return true;
     }
-    for (const char *const *g = b->desc->ignore; g && *g; g++)
-        if (glob_match(*g, name))
-            return true;
     return false;
 }
 
@@ -254,10 +318,27 @@ static void find_unclaimed(struct binder *b)
     char shape[TENSOR_SHAPE_TEXT];
     for (size_t i = 0; i < checkpoint_count(b->c); i++) {
         const struct tensor_view *t = checkpoint_at(b->c, i);
-        if (!claimed(b, t->name))
+        if (!b->uses[i] && !ignored(b, t->name))
             faults_add(b->faults, ERR_MISFIT, t->name,
                        "%s: %s (%s %s) is not a parameter of the %s model that config.json describes", t->file, t->name,
                        dtype_name(t->dtype), tensor_view_shape_text(t, shape), b->desc->model_type);
+    }
+}
+
+/* A tensor of several parameters, of which some are also stored under their own names. */
+static void find_halves(struct binder *b)
+{
+    for (size_t i = 0; i < b->p->n && b->whole; i++) {
+        const struct param       *p = &b->p->v[i];
+        const struct layout_rule *rule = p->source.rule;
+        const struct tensor_view *t = rule && rule->parts ? plane(p, PLANE_WEIGHT) : NULL;
+        unsigned char            *uses = t ? &b->uses[t - checkpoint_at(b->c, 0)] : NULL;
+        if (!t || *uses >= rule->parts)
+            continue;
+        faults_add(b->faults, ERR_MISFIT, t->name,
+                   "%s: %s holds %d parameters, of which only %s is not also stored under its own name", t->file,
+                   t->name, rule->parts, p->name);
+        *uses = LAYOUT_WHOLE;
     }
 }
 
@@ -274,11 +355,17 @@ static void name_absent(struct binder *b)
 void params_bind(struct params *p, const struct model_desc *m, struct checkpoint *c, int lo, int hi, struct faults *f)
 {
     struct binder b = {.p = p, .desc = m, .c = c, .lo = lo, .hi = hi, .whole = checkpoint_is_whole(c), .faults = f};
-    for (size_t i = 0; i < p->n; i++) {
-        struct param *row = &p->v[i];
-        if (in_range(&b, row))
-            (row->role == ROLE_BIAS ? bind_bias : bind_weight)(&b, row);
+    b.uses = calloc(checkpoint_count(c) + 1, sizeof *b.uses);
+    if (!b.uses || !layout_resolve(p, m, c, b.uses, &p->leftover)) {
+        free(b.uses);
+        faults_add(f, ERR_NOMEM, "weights", "out of memory for the places of the weights");
+        return;
     }
+    for (size_t i = 0; i < p->n; i++)
+        if (in_range(&b, &p->v[i]))
+            bind_weight(&b, &p->v[i]);
     find_unclaimed(&b);
+    find_halves(&b);
     name_absent(&b);
+    free(b.uses);
 }

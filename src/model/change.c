@@ -1,18 +1,11 @@
-/* Changed planes: made from the checkpoint's by all threads, kept as long as somebody reads them. */
+/* Changed planes: made from the weight's own by all threads, held as long as somebody reads them. */
 #include "model/change.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "model/params.h"
-
-struct changed_plane {
-    struct changed_plane *next;
-    struct weight        *weight;
-    const void           *base; /* what its data were */
-    char                  data[];
-};
+#include "model/planes.h"
 
 struct work {
     const struct param_change *change;
@@ -58,38 +51,21 @@ static void member(void *arg, int i, int n)
 int params_change_weight(struct params *params, const struct param_change *change, const struct param *p, int k,
                          struct pool *pool, struct error *e)
 {
-    struct weight        *w = &p->weight[k];
-    size_t                size = (size_t)w->n_out * (size_t)w->n_in * dtype_size(w->dtype); /* stored so: no overflow */
-    struct changed_plane *c = malloc(sizeof *c + size);
-    if (!c)
+    struct weight *w = &p->weight[k];
+    size_t         size = (size_t)w->n_out * (size_t)w->n_in * dtype_size(w->dtype); /* stored so: no overflow */
+    struct weight  changed = *w;
+    char          *plane = malloc(MAX(size, (size_t)1));
+    if (!plane)
         return error_nomem(e, "a fused weight");
-    struct work work = {.change = change, .p = p, .w = w, .first = k * w->n_out, .out = c->data};
+    struct work work = {.change = change, .p = p, .w = w, .first = k * w->n_out, .out = plane};
     if (size)
         pool_run(pool, member, &work);
     if (work.failed) {
-        free(c);
+        free(plane);
         if (e)
             *e = work.error;
         return work.error.code;
     }
-    c->next = params->changed;
-    c->weight = w;
-    c->base = w->data;
-    w->data = c->data;
-    params->changed = c;
-    return 0;
-}
-
-void params_drop_changed(struct params *params)
-{
-    struct changed_plane *c = params->changed;
-    params->changed = c->next;
-    c->weight->data = c->base;
-    free(c);
-}
-
-void params_free_changed(struct params *params)
-{
-    while (params->changed)
-        params_drop_changed(params);
+    changed.data = plane;
+    return params_hold(params, w, &changed, plane, e);
 }

@@ -36,12 +36,9 @@ struct param_change {
                 struct error *e);
 };
 
-/* Matrix k of the dense, bound parameter p: makes its changed plane and lets the weight's data point to it. The memory
- * is kept among params->changed until params_drop_changed, which gives the weight the checkpoint's plane back, or until
- * params_free_changed. `change` is open for p. */
-int  params_change_weight(struct params *params, const struct param_change *change, const struct param *p, int k,
-                          struct pool *pool, struct error *e);
-void params_drop_changed(struct params *params); /* the latest one */
-void params_free_changed(struct params *params); /* all */
+/* Matrix k of the dense, bound parameter p: makes its changed plane and lets the weight have it (planes.h: params_hold).
+ * `change` is open for p. */
+int params_change_weight(struct params *params, const struct param_change *change, const struct param *p, int k,
+                         struct pool *pool, struct error *e);
 
 #endif

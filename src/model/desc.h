@@ -158,6 +158,9 @@ struct model_desc {
     const struct layout_prefix *layout_prefix; /* ends with a NULL name; NULL: none */
     /* Tensors that the files may hold and the model ignores: NULL-terminated patterns, '*' matches any run of characters. */
     const char *const *ignore;
+    bool               ignore_further_layers; /* also those of layers from n_layer on: multi-token prediction */
+    /* Parameters that keep their type when others are converted to config.json's (mlx-lm: cast_predicate); like ignore. */
+    const char *const *keep_dtype;
 };
 
 /* The usual names. */

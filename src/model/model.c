@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "model/planes.h"
 #include "model/quant_config.h"
 #include "model/target.h"
 
@@ -89,6 +90,7 @@ static int declare_all(struct model *m, const struct model_options *o, int elem_
     m->page_tokens = o->page_tokens;
     if (!declare(m))
         return error_nomem(e, "the layers");
+    layout_targets(&m->params, &m->desc);
     int err = params_finish(&m->params, e);
     if (err)
         return err;
@@ -140,7 +142,7 @@ static bool has_head(const struct model *m)
 {
     char name[512];
     snprintf(name, sizeof name, "%s%s.weight", m->desc.prefix, m->desc.name[NAME_HEAD]);
-    return checkpoint_find(m->checkpoint, name);
+    return layout_find(&m->desc, m->checkpoint, name);
 }
 
 /* Declares the table and binds it: all that can be checked without reading a weight. */
@@ -166,7 +168,16 @@ static int open_model(struct model *m, const char *dir, model_describe *describe
 static int prepare(struct model *m, struct backend *backend, const struct param_change *change, struct error *e)
 {
     int err = change ? change->begin(change->ctx, m, e) : 0;
-    return err || !backend ? err : params_prepare(&m->params, m->checkpoint, backend, change, e);
+    return err || !backend ? err : params_prepare(&m->params, backend, change, e);
+}
+
+static void warn_leftover(const struct layout_leftover *l, const struct log *log)
+{
+    char more[64] = "";
+    if (l->n > 1)
+        snprintf(more, sizeof more, ", and %zu more like it", l->n - 1);
+    if (l->n)
+        log_warning(log, "%s is left out beside %s, which is made of it%s", l->name, l->param, more);
 }
 
 int model_load(struct model **out, const char *dir, model_describe *describe, struct backend *backend,
@@ -181,6 +192,7 @@ int model_load(struct model **out, const char *dir, model_describe *describe, st
     int err = open_model(m, dir, describe, o, e);
     if (!err) {
         quant_config_compare(m->config, &m->params, o->log);
+        warn_leftover(&m->params.leftover, o->log);
         err = prepare(m, backend, o->change, e);
     }
     if (err) {
@@ -197,7 +209,7 @@ void model_free(struct model *m)
         return;
     if (m->backend)
         params_release(&m->params, m->backend);
-    params_free_changed(&m->params);
+    params_drop_all(&m->params);
     checkpoint_close(m->checkpoint);
     config_free(m->config);
     arena_deinit(&m->arena);

@@ -8,6 +8,7 @@
 #include "formats/config.h"
 #include "model/change.h"
 #include "model/desc.h"
+#include "model/layout.h"
 #include "tensor/ops.h"
 
 /* VECTOR: all that is used as float32 and is neither a norm nor what is added to a product: sinks, A_log, convolutions. */
@@ -32,9 +33,10 @@ struct param {
     const char      *why;               /* the config fields that give the shape, for messages */
     struct weight *weight; /* what binding fills: the weight, the n of a stack, or for ROLE_BIAS what it is added to */
     struct quant   quant;  /* as bound; mode QUANT_NONE: dense */
-    enum dtype     dtype;  /* of the stored plane */
-    size_t         bytes;  /* of all its planes; 0: not bound */
-    bool           fused;  /* in use with other values than the checkpoint's */
+    enum dtype     dtype;  /* of the plane in use */
+    size_t         bytes;  /* of all its planes in the files; 0: not bound */
+    struct param_source source; /* where those are */
+    bool                fused;  /* in use with other values than the checkpoint's */
 };
 
 struct params {
@@ -47,7 +49,8 @@ struct params {
     const struct param **by_name;      /* [n] */
     struct target_names *target_names; /* target.h */
 
-    struct changed_plane *changed; /* change.h: planes in use instead of the checkpoint's */
+    struct held_planes    *held; /* planes.h: in use instead of the checkpoint's */
+    struct layout_leftover leftover;
 };
 
 /* Declares one parameter. name is formatted with the layer, like "model.layers.%d.mlp.down_proj"; -1 and n_layer names hold
@@ -91,8 +94,7 @@ void params_bind(struct params *p, const struct model_desc *m, struct checkpoint
 
 /* Prepares (packs) every bound weight for the backend, widens biases to float32, and gives source pages back. With a change
  * (begun; else NULL), the values that it makes; its planes stay in memory only where the packed form does not do. */
-int  params_prepare(struct params *p, struct checkpoint *c, struct backend *b, const struct param_change *change,
-                    struct error *e);
+int  params_prepare(struct params *p, struct backend *b, const struct param_change *change, struct error *e);
 void params_release(struct params *p, struct backend *b); /* the packed forms */
 
 #endif

@@ -98,9 +98,10 @@ static struct form expected(struct config *q, const char *name, const struct for
 
 static struct form stored(const struct param *p)
 {
-    if (p->quant.mode == QUANT_NONE)
+    const struct quant *q = &p->source.quant;
+    if (q->mode == QUANT_NONE)
         return (struct form){0};
-    return (struct form){quant_mode_name(p->quant.mode), p->quant.bits, p->quant.group};
+    return (struct form){quant_mode_name(q->mode), q->bits, q->group};
 }
 
 static bool same(const struct form *a, const struct form *b)

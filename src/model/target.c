@@ -91,6 +91,14 @@ void params_tied_head(struct params *p, const char *name, const struct weight *e
             p->v[i].uses |= WEIGHT_LINEAR;
 }
 
+bool params_has_target(const struct params *p, const char *name)
+{
+    for (size_t i = 0; p->target_names && i < p->target_names->n; i++)
+        if (strcmp(p->target_names->v[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 /* --- finishing --------------------------------------------------------------------------------------------------- */
 
 static int compare_names(const void *a, const void *b)

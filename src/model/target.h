@@ -58,6 +58,8 @@ void params_tied_head(struct params *p, const char *name, const struct weight *e
 /* Any segments, copied; of each weight, slice, transposed, from, step, row and n_row are read. */
 void params_segments(struct params *p, int layer, const char *name, int64_t n_in, int64_t n_out, int n,
                      const struct param_segment *s);
+/* Whether that name has been declared; linear in how many there are. */
+bool params_has_target(const struct params *p, const char *name);
 
 /* ---- between params.c and target.c ---- */
 

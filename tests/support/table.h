@@ -89,6 +89,7 @@ static inline void table_init(struct table *t)
     t->m.desc.n_layer = t->m.hi = T_LAYERS;
     t->m.desc.n_vocab = T_VOCAB;
     t->m.desc.n_embd = T_EMBD;
+    t->m.desc.prefix = "";
     t->m.tied = true;
     snprintf(t->m.desc.model_type, sizeof t->m.desc.model_type, "table");
     params_add(p, ROLE_EMBED, SHARD_ROWS, -1, "model.embed_tokens", T_VOCAB, T_EMBD, "vocab_size", &t->embed);

@@ -9,6 +9,7 @@
 #include "adapt/adapt.h"
 #include "cpu/cpu.h"
 #include "model/change.h"
+#include "model/planes.h"
 
 enum { R = 3, N_WEIGHT_MAX = 64, N_X = 2 };
 #define SCALE 1.5     /* of the adapters' files */
@@ -104,7 +105,7 @@ static inline void prepare_changed(struct table *t, const struct table_form *for
     table_write(&f, dir);
     if (table_bind(t, dir, false, lo, hi, &e) || cpu_backend_new(&t->m.backend, &o, &e) ||
         t->m.backend->reserve(t->m.backend, &lim, &e) || (change && change->begin(change->ctx, &t->m, &e)) ||
-        params_prepare(&t->m.params, t->m.checkpoint, t->m.backend, change, &e))
+        params_prepare(&t->m.params, t->m.backend, change, &e))
         fail_msg("%s", e.msg);
 }
 
@@ -116,7 +117,7 @@ static inline void prepare(struct table *t, const struct table_form *form, int l
 static inline void close_table(struct table *t)
 {
     struct backend *b = t->m.backend;
-    params_free_changed(&t->m.params);
+    params_drop_all(&t->m.params);
     table_deinit(t);
     b->free(b);
 }

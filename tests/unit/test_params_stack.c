@@ -112,7 +112,7 @@ static void test_products(void **state)
         struct run_limits lim = {
             .n_row = 1, .n_in = T_EMBD, .n_out = 2 * T_EMBD, .n_head = 1, .n_kv_head = 1, .head_dim = 64};
         assert_int_equal(t.m.backend->reserve(t.m.backend, &lim, &e), 0);
-        if (params_prepare(&t.m.params, t.m.checkpoint, t.m.backend, NULL, &e))
+        if (params_prepare(&t.m.params, t.m.backend, NULL, &e))
             fail_msg("%s", e.msg);
         struct run          r = {.backend = t.m.backend, .step = &step};
         const struct param *bias = params_find(&t.m.params, "model.layers.1.mlp.switch_mlp.down_proj.bias");

@@ -1,0 +1,451 @@
+/* From names of the table to tensors of the files; contracts in layout.h. */
+#include "model/layout.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/glob.h"
+#include "base/num.h"
+#include "base/vec.h"
+#include "model/target.h"
+
+#define SUFFIXES 4
+
+/* --- names -------------------------------------------------------------------------------------------------------- */
+
+static bool begins(const char *name, const char *with)
+{
+    return strncmp(name, with, strlen(with)) == 0;
+}
+
+const struct tensor_view *layout_find(const struct model_desc *m, const struct checkpoint *c, const char *name)
+{
+    const struct tensor_view *t = checkpoint_find(c, name);
+    char                      other[LAYOUT_NAME];
+    for (const struct layout_prefix *x = m->layout_prefix; !t && x && x->name; x++)
+        if (begins(name, x->name) &&
+            (size_t)snprintf(other, sizeof other, "%s%s", x->files, name + strlen(x->name)) < sizeof other)
+            t = checkpoint_find(c, other);
+    return t;
+}
+
+const char *layout_spelling(const struct model_desc *m, const char *name, int k, char out[LAYOUT_NAME])
+{
+    if (k-- == 0)
+        return name;
+    for (const struct layout_prefix *x = m->layout_prefix; x && x->name; x++)
+        if (begins(name, x->files) &&
+            (size_t)snprintf(out, LAYOUT_NAME, "%s%s", x->name, name + strlen(x->files)) < LAYOUT_NAME && k-- == 0)
+            return out;
+    return NULL;
+}
+
+/* What of a name the '*' of the pattern matches. */
+struct star {
+    const char *p;
+    int         n;
+};
+
+static bool match(const char *pattern, const char *name, struct star *star)
+{
+    const char *mark = strchr(pattern, '*');
+    size_t      n = strlen(name), before = mark ? (size_t)(mark - pattern) : n, after = mark ? strlen(mark + 1) : 0;
+    *star = (struct star){name + before, (int)(n - before - after)};
+    if (!mark)
+        return strcmp(pattern, name) == 0;
+    return n >= before + after && strncmp(pattern, name, before) == 0 && strcmp(mark + 1, name + n - after) == 0;
+}
+
+/* The pattern with what was matched in the place of its '*'. False when that is too long. */
+static bool fill(const char *pattern, const struct star *star, char out[LAYOUT_NAME])
+{
+    const char *mark = strchr(pattern, '*');
+    int n = mark ? snprintf(out, LAYOUT_NAME, "%.*s%.*s%s", (int)(mark - pattern), pattern, star->n, star->p, mark + 1)
+                 : snprintf(out, LAYOUT_NAME, "%s", pattern);
+    return n < LAYOUT_NAME;
+}
+
+/* A bias goes by the name of its module. */
+static const char *module_of(const struct param *p, char out[LAYOUT_NAME])
+{
+    static const char bias[] = ".bias";
+    size_t            n = strlen(p->name), k = sizeof bias - 1;
+    if (p->role != ROLE_BIAS || n < k || n >= LAYOUT_NAME || strcmp(p->name + n - k, bias))
+        return p->name;
+    memcpy(out, p->name, n - k);
+    out[n - k] = '\0';
+    return out;
+}
+
+const char *layout_other_name(const struct model_desc *m, const struct param *p, char out[LAYOUT_NAME])
+{
+    char        module[LAYOUT_NAME];
+    struct star star;
+    for (const struct layout_rule *rule = m->layout; rule && rule->param; rule++)
+        if (rule->from && match(rule->param, module_of(p, module), &star) && fill(rule->from, &star, out))
+            return out;
+    return NULL;
+}
+
+int layout_layer(const struct model_desc *m, const char *name)
+{
+    const char *before = m->name[NAME_LAYER], *mark = strstr(before, "%d");
+    size_t      n = strlen(m->prefix), k = mark ? (size_t)(mark - before) : 0;
+    if (!mark || strncmp(name, m->prefix, n) != 0 || strncmp(name + n, before, k) != 0)
+        return -1;
+    const char *number = name + n + k;
+    size_t      digits = strspn(number, "0123456789");
+    return digits && digits < 9 && begins(number + digits, mark + 2) ? atoi(number) : -1;
+}
+
+/* --- one row ------------------------------------------------------------------------------------------------------ */
+
+struct resolver {
+    struct params           *p;
+    const struct model_desc *m;
+    const struct checkpoint *c;
+    unsigned char           *uses;
+    struct layout_leftover  *leftover;
+    const char              *marker; /* the latest that was asked for, and whether it holds */
+    bool                     holds, failed;
+};
+
+/* Suffixes of the planes, in order of preference. */
+static const char *const of_module[PLANES][SUFFIXES] = {[PLANE_WEIGHT] = {".weight", "", "_blocks"},
+                                                        [PLANE_SCALES] = {".scales", "_scales"},
+                                                        [PLANE_BIASES] = {".biases"},
+                                                        [PLANE_TILES] = {PLANE_FP8_SCALES, "_scale_inv"}};
+static const char *const of_bias[PLANES][SUFFIXES] = {[PLANE_WEIGHT] = {".bias", "_bias"}};
+
+/* What a row is looked for by: a name with at most one '#', and its suffixes. */
+struct place {
+    const char *name, *mark; /* mark: the '#', or NULL */
+    const char *suffix[PLANES][SUFFIXES];
+};
+
+static void own_place(const struct param *p, struct place *k)
+{
+    *k = (struct place){.name = p->name};
+    if (p->role != ROLE_BIAS)
+        memcpy(k->suffix, of_module, sizeof k->suffix);
+    for (int i = 0; i < PLANES; i++)
+        for (int s = i == PLANE_WEIGHT ? 0 : 1; s < SUFFIXES; s++)
+            k->suffix[i][s] = NULL;
+    k->suffix[PLANE_WEIGHT][0] = p->suffix;
+}
+
+static void other_place(const struct param *p, const char *name, struct place *k)
+{
+    *k = (struct place){.name = name, .mark = strchr(name, '#')};
+    memcpy(k->suffix, p->role == ROLE_BIAS ? of_bias : of_module, sizeof k->suffix);
+}
+
+static const struct tensor_view *numbered(const struct resolver *r, const struct place *k, int i, const char *suffix)
+{
+    char name[LAYOUT_NAME];
+    int  n = k->mark
+                 ? snprintf(name, sizeof name, "%.*s%d%s%s", (int)(k->mark - k->name), k->name, i, k->mark + 1, suffix)
+                 : snprintf(name, sizeof name, "%s%s", k->name, suffix);
+    return n < (int)sizeof name ? layout_find(r->m, r->c, name) : NULL;
+}
+
+/* Finds the tensors of one plane: all have the suffix of the first that is there. False: none is. */
+static bool find_plane(struct resolver *r, struct param_source *s, const struct place *k, int plane)
+{
+    const struct tensor_view **v = NULL;
+    for (int x = 0; x < SUFFIXES && k->suffix[plane][x] && !v; x++)
+        for (int i = 0; i < s->n; i++) {
+            const struct tensor_view *t = numbered(r, k, i, k->suffix[plane][x]);
+            if (t && !v)
+                v = arena_calloc(r->p->arena, (size_t)s->n, sizeof *v);
+            r->failed |= t && !v;
+            if (!t || !v)
+                continue;
+            v[i] = t;
+            s->suffix[plane] = k->suffix[plane][x];
+        }
+    s->plane[plane] = v;
+    return v != NULL;
+}
+
+static bool find_planes(struct resolver *r, struct param_source *s, const struct place *k)
+{
+    bool any = false;
+    for (int i = 0; i < PLANES; i++)
+        any |= find_plane(r, s, k, i);
+    return any;
+}
+
+/* --- geometry ----------------------------------------------------------------------------------------------------- */
+
+/* Rows that the stack of another name has among those of p's; 0 when there is none. */
+static int64_t rows_between(const struct resolver *r, const struct param *p, const char *pattern,
+                            const struct star *star)
+{
+    char                name[LAYOUT_NAME];
+    const struct param *q = fill(pattern, star, name) ? params_find(r->p, name) : NULL;
+    return q && param_is_matrix(q) && param_stack(q) == param_stack(p)
+               ? q->shape[q->n_dim - 2] * q->shape[q->n_dim - 1] / p->source.n_col
+               : 0;
+}
+
+static void place_rows(struct param *p, const struct layout_rule *rule)
+{
+    struct param_source *s = &p->source;
+    bool                 matrix = param_is_matrix(p), stacked = p->role == ROLE_BIAS && p->n_dim == 2;
+    int64_t              n_in = matrix ? p->shape[p->n_dim - 1] : 1;
+    int64_t              n_out = matrix ? p->shape[p->n_dim - 2] : stacked ? p->shape[1] : param_elements(p);
+    int64_t              all = rule && rule->parts ? n_out * rule->parts : n_out;
+    bool                 columns = !matrix || (rule && rule->transposed);
+    s->n_row = columns ? n_in : all;
+    s->n_col = columns ? all : n_in;
+    s->pitch = s->n_row;
+    s->lead = 0;
+    s->first = rule && rule->parts ? (rule->interleaved ? rule->part : rule->part * n_out) : 0;
+    s->step = rule && rule->parts && rule->interleaved ? rule->parts : 1;
+}
+
+/* False: the rule speaks of a stack that the model has not. */
+static bool place_heads(const struct resolver *r, struct param *p, const struct layout_rule *rule,
+                        const struct star *star)
+{
+    const char *pattern = rule->below ? rule->below : rule->above;
+    int64_t     rows = pattern ? rows_between(r, p, pattern, star) : 0;
+    p->source.pitch += rows;
+    p->source.lead = rule->above ? rows : 0;
+    return !pattern || rows > 0;
+}
+
+int layout_shape(const struct param *p, int64_t shape[4])
+{
+    const struct param_source *s = &p->source;
+    const struct layout_rule  *rule = s->rule;
+    int                        n = 0;
+    bool                       bias = p->role == ROLE_BIAS;
+    if (!rule || (!param_is_matrix(p) && !bias)) {
+        memcpy(shape, p->shape, sizeof p->shape);
+        return p->n_dim;
+    }
+    if (rule->below || rule->above) {
+        shape[n++] = param_stack(p) * s->pitch;
+    } else {
+        if (p->n_dim == (bias ? 2 : 3) && !s->apart)
+            shape[n++] = p->shape[0];
+        if (!bias)
+            shape[n++] = s->n_row;
+    }
+    shape[n++] = s->n_col;
+    return n;
+}
+
+/* --- rules -------------------------------------------------------------------------------------------------------- */
+
+static bool marker_holds(struct resolver *r, const char *pattern)
+{
+    if (r->marker == pattern)
+        return r->holds;
+    r->marker = pattern;
+    r->holds = false;
+    for (size_t i = 0; i < checkpoint_count(r->c); i++) {
+        const struct tensor_view *t = checkpoint_at(r->c, i);
+        if (!glob_match(pattern, t->name))
+            continue;
+        r->holds = t->n_dim == 3 && t->shape[2] != 1;
+        break;
+    }
+    return r->holds;
+}
+
+static void use(struct resolver *r, const struct param *p)
+{
+    const struct param_source *s = &p->source;
+    const struct tensor_view  *first = checkpoint_count(r->c) ? checkpoint_at(r->c, 0) : NULL;
+    int                        pieces = s->rule ? s->rule->parts : 0;
+    for (int i = 0; i < PLANES; i++)
+        for (int k = 0; s->plane[i] && k < s->n; k++)
+            if (s->plane[i][k]) {
+                unsigned char *n = &r->uses[s->plane[i][k] - first];
+                *n = pieces && *n < LAYOUT_WHOLE - 1 ? *n + 1 : LAYOUT_WHOLE;
+            }
+}
+
+/* Whether the rule says where the row is. */
+static bool try_rule(struct resolver *r, struct param *p, const struct layout_rule *rule)
+{
+    struct param_source *s = &p->source;
+    struct star          star;
+    struct place         k;
+    char                 module[LAYOUT_NAME], name[LAYOUT_NAME];
+    if (!rule->from || !match(rule->param, module_of(p, module), &star) || !fill(rule->from, &star, name) ||
+        (rule->marker && !marker_holds(r, rule->marker)))
+        return false;
+    other_place(p, name, &k);
+    *s = (struct param_source){.rule = rule, .apart = k.mark != NULL};
+    s->n = !k.mark ? 1 : p->role == ROLE_BIAS && p->n_dim == 2 ? (int)p->shape[0] : param_stack(p);
+    place_rows(p, rule);
+    if (!place_heads(r, p, rule, &star) || !find_planes(r, s, &k)) {
+        *s = (struct param_source){0};
+        return false;
+    }
+    s->name = arena_strdup(r->p->arena, name, strlen(name));
+    r->failed |= !s->name;
+    return true;
+}
+
+/* A rule about the row's own tensor. */
+static const struct layout_rule *rule_of_own(struct resolver *r, const struct param *p)
+{
+    char        module[LAYOUT_NAME];
+    struct star star;
+    for (const struct layout_rule *rule = r->m->layout; rule && rule->param; rule++)
+        if (!rule->from && match(rule->param, module_of(p, module), &star) &&
+            (!rule->marker || marker_holds(r, rule->marker)))
+            return rule;
+    return NULL;
+}
+
+/* Tensors that stand beside what was made of them. */
+static void find_leftovers(struct resolver *r, struct param *p)
+{
+    struct param_source own = p->source;
+    for (const struct layout_rule *rule = r->m->layout; rule && rule->param; rule++) {
+        if (!rule->leftover || !try_rule(r, p, rule))
+            continue;
+        use(r, p);
+        if (!r->leftover->n++) {
+            r->leftover->name = p->source.name;
+            r->leftover->param = p->name;
+        }
+    }
+    p->source = own;
+}
+
+static void resolve(struct resolver *r, struct param *p)
+{
+    struct place k;
+    p->source = (struct param_source){.n = 1};
+    own_place(p, &k);
+    if (find_planes(r, &p->source, &k)) {
+        p->source.name = p->name;
+        p->source.rule = rule_of_own(r, p);
+        place_rows(p, p->source.rule);
+        use(r, p);
+        find_leftovers(r, p);
+        return;
+    }
+    for (const struct layout_rule *rule = r->m->layout; rule && rule->param; rule++)
+        if (try_rule(r, p, rule)) {
+            use(r, p);
+            return;
+        }
+    p->source = (struct param_source){.n = 1};
+    place_rows(p, NULL);
+}
+
+bool layout_resolve(struct params *p, const struct model_desc *m, const struct checkpoint *c, unsigned char *uses,
+                    struct layout_leftover *leftover)
+{
+    struct resolver r = {.p = p, .m = m, .c = c, .uses = uses, .leftover = leftover};
+    *leftover = (struct layout_leftover){0};
+    for (size_t i = 0; i < p->n && !r.failed; i++)
+        resolve(&r, &p->v[i]);
+    return !r.failed;
+}
+
+/* --- for people and adapters -------------------------------------------------------------------------------------- */
+
+bool layout_text(const struct param *p, char out[LAYOUT_NAME + 64])
+{
+    const struct param_source *s = &p->source;
+    const struct layout_rule  *r = s->rule;
+    char                       part[32] = "";
+    if (!r || !s->name)
+        return false;
+    if (r->parts)
+        snprintf(part, sizeof part, ", part %d of %d", r->part + 1, r->parts);
+    snprintf(out, LAYOUT_NAME + 64, "%s%s%s%s%s", s->name, part, r->interleaved ? " in turns" : "",
+             r->transposed ? ", transposed" : "",
+             r->scale       ? ", scaled"
+             : r->plus != 0 ? ", less by 1"
+                            : "");
+    return true;
+}
+
+bool layout_is_mlx(const struct param *p)
+{
+    const struct tensor_view **v = p->source.plane[PLANE_WEIGHT];
+    return !p->source.rule && (!v || begins(v[0]->name, p->name));
+}
+
+/* A name of the original layout and one of the parameters behind it. */
+struct alias {
+    const char          *name;
+    int64_t              n_in;
+    struct param_segment segment;
+};
+
+struct aliases {
+    struct params *p;
+    struct alias  *v;
+    size_t         n, cap;
+};
+
+static void add_alias(struct aliases *a, const char *name, int64_t n_in, const struct param_segment *s)
+{
+    struct alias *v = vec_room(a->v, a->n, &a->cap, sizeof *v);
+    char         *copy = v ? arena_strdup(a->p->arena, name, strlen(name)) : NULL;
+    if (v)
+        a->v = v;
+    if (copy)
+        a->v[a->n++] = (struct alias){copy, n_in, *s};
+    else
+        a->p->failed = true;
+}
+
+static void alias_row(struct aliases *a, const struct param *p, const struct layout_rule *rule, const char *name)
+{
+    int64_t n_out = p->shape[p->n_dim - 2], n_in = p->shape[p->n_dim - 1];
+    bool    turns = rule->parts && rule->interleaved;
+    add_alias(a, name, n_in,
+              &(struct param_segment){.weight = p->weight,
+                                      .slice = SEGMENT_ALL,
+                                      .from = turns ? rule->part : rule->part * n_out,
+                                      .step = turns ? rule->parts : 1,
+                                      .n_row = n_out});
+}
+
+static int alias_order(const void *x, const void *y)
+{
+    const struct alias *a = x, *b = y;
+    int                 d = strcmp(a->name, b->name);
+    return d ? d : a->segment.from < b->segment.from ? -1 : a->segment.from > b->segment.from;
+}
+
+void layout_targets(struct params *p, const struct model_desc *m)
+{
+    struct aliases a = {.p = p};
+    for (size_t i = 0; i < p->n; i++)
+        for (const struct layout_rule *rule = m->layout; rule && rule->param; rule++) {
+            const struct param *row = &p->v[i];
+            struct star         star;
+            char                name[LAYOUT_NAME];
+            if (param_is_matrix(row) && rule->from && !rule->below && !rule->above &&
+                match(rule->param, row->name, &star) && fill(rule->from, &star, name))
+                alias_row(&a, row, rule, name);
+        }
+    if (a.n)
+        qsort(a.v, a.n, sizeof *a.v, alias_order);
+    for (size_t i = 0, n; i < a.n; i += n) {
+        struct param_segment s[FUSED_MAX];
+        int64_t              n_out = 0;
+        for (n = 0; i + n < a.n && strcmp(a.v[i].name, a.v[i + n].name) == 0; n++) {
+            n_out += a.v[i + n].segment.n_row;
+            if (n < FUSED_MAX)
+                s[n] = a.v[i + n].segment;
+        }
+        if (!p->failed && n <= FUSED_MAX && !params_has_target(p, a.v[i].name))
+            params_segments(p, 0, a.v[i].name, a.v[i].n_in, n_out, (int)n, s);
+    }
+    free(a.v);
+}

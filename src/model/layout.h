@@ -1,0 +1,73 @@
+/* Where the planes of every parameter are in the files: under its own name, or as one of the description's rules says
+ * (desc.h: layout_rule). Resolved once, by the binder; everything that concerns weights asks here and not the files. */
+#ifndef MLXCEL_MODEL_LAYOUT_H
+#define MLXCEL_MODEL_LAYOUT_H
+
+#include "formats/checkpoint.h"
+#include "model/desc.h"
+#include "tensor/weight.h"
+
+struct param;
+struct params;
+
+/* TILES: the scales of FP8 weights, .weight_scale_inv (quant.h: QUANT_FP8). */
+enum plane { PLANE_WEIGHT, PLANE_SCALES, PLANE_BIASES, PLANE_TILES, PLANES };
+
+struct param_source {
+    const char                *name; /* of the tensors, but for their suffix ('#' numbers them); NULL: in no file */
+    const struct layout_rule  *rule; /* NULL: stored as the MLX layout has it */
+    int                        n;    /* tensors of each plane: 1, or (apart) one for each matrix of a stack */
+    bool                       apart;
+    const struct tensor_view **plane[PLANES];  /* [n], NULL where one is missing; NULL: no such plane */
+    const char                *suffix[PLANES]; /* of those planes */
+    /* The matrices as they are stored, [n_row, n_col] each; a vector, or a bias of a stack's matrix, is one row. In one
+     * tensor the i-th begins at row i * pitch + lead. */
+    int64_t n_row, n_col, pitch, lead;
+    /* Output o of the parameter's matrix is the output first + o * step of the stored one; those are its rows, or where the
+     * rule says transposed its columns. */
+    int64_t      first, step;
+    struct quant quant; /* as stored; filled by binding, like the next two */
+    enum dtype   dtype;
+    bool         made; /* the parameter's planes are not bytes of the files but made of them (planes.h) */
+};
+
+/* Fills p->source of every row. uses [checkpoint_count] counts for each tensor how many pieces of it were found to be
+ * parameters' (LAYOUT_WHOLE: all of it). leftover: the first tensor that stands beside what it was made into, and how many
+ * more. False when out of memory. */
+#define LAYOUT_WHOLE 255
+struct layout_leftover {
+    const char *name, *param;
+    size_t      n;
+};
+bool layout_resolve(struct params *p, const struct model_desc *m, const struct checkpoint *c, unsigned char *uses,
+                    struct layout_leftover *leftover);
+
+/* The tensor called name, or as the description's prefixes spell it; NULL. */
+const struct tensor_view *layout_find(const struct model_desc *m, const struct checkpoint *c, const char *name);
+
+/* The k-th name, k from 0, by which the description may know what a file or an adapter calls `name`: itself, then what its
+ * prefixes make of it. Written to out when it is not `name`. NULL after the last. */
+#define LAYOUT_NAME 512
+const char *layout_spelling(const struct model_desc *m, const char *name, int k, char out[LAYOUT_NAME]);
+
+/* The shape that a tensor of the row's plane .weight needs, stored dense; returns its dimensions. */
+int layout_shape(const struct param *p, int64_t shape[4]);
+
+/* Where the first rule for the row has it, "NAME.#.w1"; NULL when there is none. */
+const char *layout_other_name(const struct model_desc *m, const struct param *p, char out[LAYOUT_NAME]);
+
+/* The number of the layer that the name belongs to; -1: of none. */
+int layout_layer(const struct model_desc *m, const char *name);
+
+/* How the row is stored, for people: "mlp.experts.#.up_proj", "mlp.gate_up_proj, part 1 of 2, transposed". False: as the MLX
+ * layout has it. */
+bool layout_text(const struct param *p, char out[LAYOUT_NAME + 64]);
+
+/* Whether its tensors are those of the MLX layout, names and all. */
+bool layout_is_mlx(const struct param *p);
+
+/* Declares the names of `from` as targets of adapters (target.h), each for the rows that are stored in it. Between
+ * params_add and params_finish. */
+void layout_targets(struct params *p, const struct model_desc *m);
+
+#endif
