@@ -60,8 +60,6 @@ int  lora_reserve(struct cpu *c, struct error *e); /* keeps what it had when it 
 void attn_install(struct cpu *c);                  /* op attention */
 int  attn_reserve(struct cpu *c, struct error *e);
 void delta_install(struct cpu *c);                 /* ops delta_gates, delta */
-void route_install(struct cpu *c);                 /* op route */
-void moe_install(struct cpu *c);                   /* op moe */
 void route_install(struct cpu *c); /* op route */
 void moe_install(struct cpu *c);   /* op moe */
 int  moe_reserve(struct cpu *c, struct error *e);

@@ -187,6 +187,7 @@ struct cpu *kc_cpu_new(enum cpu_level level, int threads, enum precision precisi
     rows_install(c);
     attn_install(c);
     delta_install(c);
+    route_install(c);
     if (attn_reserve(c, &e))
         goto fail;
     return c;
