@@ -87,7 +87,7 @@ def recipe_of(row, stored):
             recipe[name] = [row.dtype_of(name), shape, row.kind(name, shape)]
     for name, (dtype, shape) in row.extra.items():
         recipe[name] = [dtype, shape, "uniform 0" if "F" in dtype else "int 0 100"]
-    if inexact := sorted({r[2] for r in recipe.values() if not familylib.is_exact(r[2])}):
+    if inexact := sorted({r[2] for r in recipe.values() if "F" in r[0] and not familylib.is_exact(r[2])}):
         raise Refused(f"values that are not exact in 16 bits: {inexact}")
     return dict(sorted(recipe.items()))
 

@@ -10,6 +10,7 @@ ROOT = dict(SIZES, num_attention_heads=4, num_key_value_heads=1, head_dim=24)  #
 DEEP = dict(num_hidden_layers=4)  # a pattern of four layers
 NEOX = dict(add={"rotary_emb_base": 10000, "rotary_pct": 0.25},
             drop=("rope_theta", "rope_scaling", "partial_rotary_factor"))
+PLAIN = dict(torch_dtype="bfloat16", hidden_act="silu", rms_norm_eps=1e-6, rope_theta=10000.0)
 
 
 def longrope(original):
@@ -38,6 +39,11 @@ ROWS = [
     Row("gemma3_text", dict(ROOT, **DEEP, sliding_window=8, query_pre_attn_scalar=24,
                             layer_types=["sliding_attention", "sliding_attention", "full_attention"] + ["sliding_attention"]),
         kinds=GEMMA, add={"sliding_window_pattern": 3}, drop=("_sliding_window_pattern",)),
+    Row("gemma3_text-t5", dict(ROOT, **DEEP, sliding_window=8, query_pre_attn_scalar=24, rope_parameters={
+        "full_attention": {"rope_type": "linear", "rope_theta": 1000000.0, "factor": 8.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}},
+        layer_types=["sliding_attention", "full_attention"] * 2), kinds=GEMMA, style="t5",
+        mlx_config={"sliding_window_pattern": 2}),
     Row("gemma3", wrapped(dict(ROOT, **DEEP, sliding_window=8, query_pre_attn_scalar=24,
                             layer_types=["sliding_attention", "full_attention"] * 2)),
         kinds=GEMMA, style="t5", mlx_config={"vocab_size": 67, "text_config": {"sliding_window_pattern": 2}}),
@@ -86,6 +92,10 @@ ROWS = [
         "rope_type": "yarn", "rope_theta": 1000000.0, "factor": 16.0, "original_max_position_embeddings": 16,
         "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}),
         style="t5"),
+    Row("internlm2", dict(WIDE, **PLAIN, model_type="internlm2", bias=True, rope_scaling=None, tie_word_embeddings=False),
+        source="mlx", hf="lacks this family"),
+    Row("minicpm", dict(WIDE, **PLAIN, model_type="minicpm", scale_depth=1.4, scale_emb=3, dim_model_base=48,
+                        rope_scaling=None, tie_word_embeddings=False), source="mlx", hf="lacks this family"),
     Row("mistral3", wrapped(dict(SIZES, model_type="mistral"), tie_word_embeddings=False)),
     Row("mistral3-ministral3", wrapped(dict(SIZES, model_type="ministral3", rope_parameters={
         "rope_type": "yarn", "rope_theta": 1000000.0, "factor": 16.0, "original_max_position_embeddings": 16,

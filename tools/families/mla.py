@@ -24,6 +24,15 @@ LONGCAT = dict(num_layers=2, hidden_size=64, ffn_hidden_size=96, expert_ffn_hidd
                routed_scaling_factor=1.5)
 LONGCAT_HUB = {"attention_method": "MLA", "zero_expert_type": "identity", "mla_scale_q_lora": True,
                "mla_scale_kv_lora": True, "norm_topk_prob": False, "router_bias": False}
+KIMI = dict({k: v for k, v in MLA.items() if k != "max_position_embeddings"}, num_hidden_layers=4, q_lora_rank=None,
+            num_experts=6, num_experts_per_token=2, num_shared_experts=1, moe_intermediate_size=64, linear_head_dim=16,
+            linear_num_heads=6, model_max_length=512, mlp_layer_types=["dense"] + ["sparse"] * 3,
+            layer_types=["linear_attention", "linear_attention", "full_attention", "linear_attention"])
+KIMI_HUB = {"linear_attn_config": {"full_attn_layers": [3], "kda_layers": [1, 2, 4], "head_dim": 16, "num_heads": 6,
+                                   "short_conv_kernel_size": 4},
+            "head_dim": 16, "rope_theta": 10000.0, "mla_use_nope": True, "moe_layer_freq": 1, "first_k_dense_replace": 1,
+            "moe_router_activation_func": "sigmoid", "use_grouped_topk": True}
+DENSE_MLP = [(r"block_sparse_moe\.(gate|up|down)_proj", r"mlp.\1_proj")]  # transformers saves it under the experts' name
 
 
 def whole_kv_b(name, shape):
@@ -40,7 +49,7 @@ def no_zero_experts(name, shape):
 
 
 ZERO_EXPERTS = {f"model.layers.{i}.mlp.experts.{e}.{p}_proj.weight": [64, 64]
-                for i in range(2) for e in (5, 6, 7) for p in ("gate", "up", "down")}
+                for i in range(2) for e in (5, 6, 7) for p in ("gate", "up")}
 
 ROWS = [
     Row("deepseek_v2", dict(WIDE, **ROUTED, **DENSE1, topk_method="group_limited_greedy", n_group=3, topk_group=2,
@@ -58,22 +67,17 @@ ROWS = [
                          vision_config=dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1,
                                             num_attention_heads=1, patch_size=14), tie_word_embeddings=False), dtypes=CORRECTION,
         rename=[(r"language_model\.model\.blocks", "language_model.model.layers"), (r"^model\.mm_", "mm_")]),
-    Row("kimi_linear", dict({k: v for k, v in MLA.items() if k != "max_position_embeddings"}, num_hidden_layers=4,
-                            q_lora_rank=None,
-                            num_experts=6, num_experts_per_token=2, num_shared_experts=1, moe_intermediate_size=64,
-                            linear_head_dim=16, linear_num_heads=6, model_max_length=512,
-                            mlp_layer_types=["dense"] + ["sparse"] * 3,
-                            layer_types=["linear_attention", "linear_attention", "full_attention", "linear_attention"]),
-        add={"linear_attn_config": {"full_attn_layers": [3], "kda_layers": [1, 2, 4], "head_dim": 16, "num_heads": 6,
-                                    "short_conv_kernel_size": 4},
-             "head_dim": 16, "rope_theta": 10000.0, "mla_use_nope": True, "moe_layer_freq": 1, "first_k_dense_replace": 1,
-             "moe_router_activation_func": "sigmoid", "use_grouped_topk": True},
-        drop=("mlp_layer_types", "linear_head_dim", "linear_num_heads", "linear_conv_kernel_dim"), dtypes=CORRECTION,
-        rename=[(r"block_sparse_moe\.(gate|up|down)_proj", r"mlp.\1_proj")]),
+    Row("kimi_k2", dict(WIDE, **ROUTED, **DENSE1, **COMMON, model_type="kimi_k2", n_group=1, topk_group=1,
+                        topk_method="noaux_tc", scoring_func="sigmoid", moe_layer_freq=1, tie_word_embeddings=False,
+                        attention_bias=False), dtypes=CORRECTION,
+        source="mlx", hf="lacks this name", split=STACKED, transform=whole_kv_b),
+    Row("kimi_linear", dict(KIMI), add=KIMI_HUB, rename=DENSE_MLP, dtypes=CORRECTION,
+        drop=("mlp_layer_types", "linear_head_dim", "linear_num_heads", "linear_conv_kernel_dim")),
+    Row("kimi_linear-t5", dict(KIMI), mlx_config=KIMI_HUB, rename=DENSE_MLP, dtypes=CORRECTION, style="t5"),
     Row("youtu", dict(MLA, tie_word_embeddings=True), layout="lacks this name (its youtu_llm is the same)"),
     Row("youtu_llm", dict(MLA, **COMMON, model_type="youtu_llm", rope_interleave=True, tie_word_embeddings=True),
         source="mlx", hf="lacks this name"),
-    Row("longcat_flash", dict(LONGCAT), add=LONGCAT_HUB, transform=no_zero_experts,
+    Row("longcat_flash", dict(LONGCAT, head_dim=8), add=LONGCAT_HUB, transform=no_zero_experts,
         hf_extra=ZERO_EXPERTS),
     Row("longcat_flash_ngram", dict(LONGCAT, **COMMON, **LONGCAT_HUB, model_type="longcat_flash_ngram",
                                     ngram_vocab_size_ratio=2, emb_neighbor_num=3, emb_split_num=2,

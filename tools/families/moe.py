@@ -17,15 +17,33 @@ def mtp(layer):
             at + "self_attn.q_proj.weight": ("BF16", [96, 64]), at + "mlp.experts.0.up_proj.weight": ("BF16", [64, 64])}
 
 
+def mxfp4_experts(name, shape):
+    """What the hub has for the dense [experts, in, out] that transformers writes."""
+    if not name.endswith(("gate_up_proj", "down_proj")):
+        return [(name, shape)]
+    experts, inputs, outputs = shape
+    return [(name + "_blocks", [experts, outputs, inputs // 32, 16]), (name + "_scales", [experts, outputs, inputs // 32])]
+
+
 ROWS = [
     Row("mixtral", dict(WIDE, **LOCAL)),
     Row("qwen2_moe", dict(WIDE, **SIX, moe_intermediate_size=64, shared_expert_intermediate_size=160)),
     Row("qwen3_moe", dict(SIZES, **LOCAL, moe_intermediate_size=64, norm_topk_prob=True, mlp_only_layers=[1]),
         add={"num_experts": 6}, drop=("num_local_experts",)),
+    Row("qwen3_moe-t5", dict(SIZES, **LOCAL, moe_intermediate_size=64, decoder_sparse_step=2, rope_parameters={
+        "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16}), style="t5",
+        mlx="ignores the rope scaling", mlx_config={"num_experts": 6}),
     Row("gpt_oss", dict(SIZES, **LOCAL, num_hidden_layers=4, sliding_window=8, rope_parameters={
         "rope_type": "yarn", "rope_theta": 150000.0, "factor": 8.0, "beta_fast": 32.0, "beta_slow": 1.0,
         "truncate": False, "original_max_position_embeddings": 16}), keep=("layer_types",),
         layout="does not load these experts unless they are in MXFP4"),
+    Row("gpt_oss-mxfp4", dict(SIZES, **LOCAL, num_hidden_layers=2, sliding_window=8, rope_parameters={
+        "rope_type": "yarn", "rope_theta": 150000.0, "factor": 8.0, "beta_fast": 32.0, "beta_slow": 1.0,
+        "truncate": True, "original_max_position_embeddings": 16}), keep=("layer_types",), transform=mxfp4_experts,
+        add={"quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": [
+            "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}},
+        dtypes={r"_(blocks|scales)$": "U8"}, kinds=[(r"_blocks$", "int 0 256"), (r"_scales$", "int 122 126"),
+                                              (r"sinks$", "positive 2")]),
     Row("granitemoe", dict(WIDE, **LOCAL, embedding_multiplier=3.0, logits_scaling=4.0, residual_multiplier=0.5,
                            attention_multiplier=0.2)),
     Row("olmoe", dict(WIDE, **SIX)),

@@ -31,7 +31,7 @@ KINDS = [
     (r"bias$", "uniform -1"),
     (r"embed_tokens|word_embeddings|\bwte\b|embed_in|embeddings", "uniform 0"),
     (r"\bgate\.weight$|router(\.\w+)?\.weight$|shared_expert_gate", "weight 1"),
-    (r"(q|k|qkv|Wqkv|query|key)_(\w_)?proj\.weight$|query_key_value\.weight|q_b_proj|Wqkv|c_attn\.weight|att_proj", "weight 1"),
+    (r"(q|k|qkv|Wqkv|query|key)_(\w_)?proj\.weight$|wqkv\.weight$|query_key_value\.weight|q_b_proj|Wqkv|c_attn\.weight|att_proj", "weight 1"),
     (r"", "weight 0"),
 ]
 
@@ -119,6 +119,7 @@ class Row:
         """What mlx-lm is given instead of fields of config.json: many of its models read only the hub's style of rope."""
         hub = json.loads(json.dumps(config))
         for part in [hub, hub.get("text_config", {})]:
+            part.update(bare_floats(part))
             if self.style == "t5":
                 hub_style(part, ["layer_types"])
         return merged(hub, self.mlx_config)
