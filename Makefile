@@ -74,7 +74,7 @@ BIN     := $(B)/mlxcel
 TESTS   := $(patsubst %.c,$(B)/%,$(wildcard tests/*/test_*.c))
 
 .PHONY: all help setup demo programs objects python check check-now check-threads kernelcheck-neon neon fuzz fuzz-run \
-        text-fuzz lora-fuzz lint tidy layers format bench bench-all bench-lora bench-text bench-templates docs install clean
+        text-fuzz lora-fuzz family-fuzz lint tidy layers format bench bench-all bench-lora bench-text bench-templates docs install clean
 all: $(LIB) $(if $(CLI_SRC),$(BIN) $(if $(filter release,$(VARIANT)),build/mlxcel))
 
 help:
@@ -184,10 +184,10 @@ fuzz:
 fuzz-run: $(FUZZ)
 	@tests/fuzz/run $(T) $(FUZZ)
 
-## make text-fuzz T=300   random texts, chats, templates and tokenizers against the reference libraries, live; ARGS='--seed N' repeats
-## make lora-fuzz T=300   random adapters over random checkpoints against mlx-lm, live, and damaged adapters; ARGS='--seed N' repeats
+## make text-fuzz lora-fuzz family-fuzz T=300   random tokenizers, texts and templates; adapters, also damaged ones; models
+##                 of every family: against the reference libraries, live; ARGS='--seed N' repeats
 text-fuzz: $(B)/tests/textfuzz/jinja_lines
-text-fuzz lora-fuzz: %-fuzz: $(BIN) build/venv-%/.done
+text-fuzz lora-fuzz family-fuzz: %-fuzz: $(BIN) build/venv-%/.done
 	@build/venv-$*/bin/python tests/$*fuzz/$*fuzz.py --bin $(B) -T $(T) $(ARGS)
 
 ## make lint       the layer check, both compilers without a warning, clang-tidy of what changed since it was clean

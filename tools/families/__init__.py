@@ -2,7 +2,7 @@
 import importlib
 import pkgutil
 
-HELPERS = {"row", "reference", "repairs"}
+HELPERS = {"draws", "reference", "row"}
 
 
 def all_rows():

@@ -29,10 +29,10 @@ ROWS = [
     Row("mixtral", dict(WIDE, **LOCAL)),
     Row("qwen2_moe", dict(WIDE, **SIX, moe_intermediate_size=64, shared_expert_intermediate_size=160)),
     Row("qwen3_moe", dict(SIZES, **LOCAL, moe_intermediate_size=64, norm_topk_prob=True, mlp_only_layers=[1]),
-        add={"num_experts": 6}, drop=("num_local_experts",)),
+        add={"num_experts": lambda c: c["num_local_experts"]}, drop=("num_local_experts",)),
     Row("qwen3_moe-t5", dict(SIZES, **LOCAL, moe_intermediate_size=64, decoder_sparse_step=2, rope_parameters={
         "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16}), style="t5",
-        mlx="ignores the rope scaling", mlx_config={"num_experts": 6}),
+        mlx="ignores the rope scaling", mlx_config={"num_experts": lambda c: c["num_local_experts"]}),
     Row("gpt_oss", dict(SIZES, **LOCAL, num_hidden_layers=4, sliding_window=8, rope_parameters={
         "rope_type": "yarn", "rope_theta": 150000.0, "factor": 8.0, "beta_fast": 32.0, "beta_slow": 1.0,
         "truncate": False, "original_max_position_embeddings": 16}), keep=("layer_types",),

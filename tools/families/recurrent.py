@@ -14,6 +14,7 @@ MOE = dict(num_experts=6, num_experts_per_tok=2, moe_intermediate_size=64, share
 DELTA_KINDS = [(r"linear_attn\.norm\.weight$", "norm"), (r"norm\.weight$", "norm0")]
 GRANITE = dict(embedding_multiplier=3.0, logits_scaling=4.0, residual_multiplier=0.5, attention_multiplier=0.2)
 HYBRID = ["linear_attention", "full_attention", "linear_attention", "linear_attention"]
+INNER = {"intermediate_size": lambda c: c["expand"] * c["hidden_size"]}
 MAMBA_LAYERS = {"layer_types": ["mamba", "attention", "mamba", "mamba"]}
 
 
@@ -32,10 +33,10 @@ def fused_experts(name, shape):
 ROWS = [
     Row("mamba", dict(MAMBA)),
     Row("falcon_mamba", dict(MAMBA, tie_word_embeddings=False, use_bias=True)),
-    Row("mamba2", dict(MAMBA2, n_groups=1), add={"intermediate_size": 192}),
+    Row("mamba2", dict(MAMBA2, n_groups=1), add=INNER),
     Row("mamba2-groups", dict(MAMBA2, n_groups=3, time_step_limit=[0.25, 1.5], tie_word_embeddings=True),
-        add={"intermediate_size": 192}, mlx="norms all groups together"),
-    Row("mamba2-t5", dict(MAMBA2, n_groups=1, use_bias=True), style="t5", mlx_config={"intermediate_size": 192}),
+        add=INNER, mlx="norms all groups together"),
+    Row("mamba2-t5", dict(MAMBA2, n_groups=1, use_bias=True), style="t5", mlx_config=INNER),
     Row("jamba", dict(WIDE, num_hidden_layers=4, attn_layer_period=2, attn_layer_offset=1, expert_layer_period=2,
                       expert_layer_offset=0, num_experts=6, num_experts_per_tok=2, mamba_dt_rank=8, mamba_d_state=16,
                       use_mamba_kernels=False), mlx="normalises the chosen experts' weights"),

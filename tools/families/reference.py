@@ -12,8 +12,6 @@ from mlx.utils import tree_flatten, tree_map
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load_model
 
-from families import repairs
-
 logging.getLogger("transformers").setLevel(logging.ERROR)
 transformers.utils.logging.disable_progress_bar()
 torch.set_num_threads(1)
@@ -77,13 +75,11 @@ class Hf:
 class Mlx:
     """mlx-lm's model of a checkpoint; `tensors` are those that its convert would write."""
 
-    def __init__(self, path, config, repair):
-        self.model, self.config = load_model(path, lazy=False, strict=True, model_config=config)
+    def __init__(self, path, config):
+        self.model, _ = load_model(path, lazy=False, strict=True, model_config=config)
         self.tensors = dict(tree_flatten(self.model.parameters()))
         widen = lambda p: p.astype(mx.float32) if mx.issubdtype(p.dtype, mx.floating) else p
         self.model.update(tree_map(widen, self.model.parameters()))
-        for name in repair:
-            getattr(repairs, name)(self.model, self.config)
 
     def logits(self, tokens):
         cache = make_prompt_cache(self.model)

@@ -51,7 +51,8 @@ class Row:
     model_type: str = ""          # default: the name without what follows the first "-"
     style: str = "hub"            # of config.json: "hub" or "t5"
     source: str = "hf"            # who says what tensors there are: "hf" or "mlx"
-    add: dict = field(default_factory=dict)     # fields of config.json, beside or instead of what transformers writes
+    add: dict = field(default_factory=dict)     # fields of config.json, beside or instead of what transformers writes;
+                                                # a function of the config where they follow from others
     drop: tuple = ()              # fields of config.json that older files lack
     keep: tuple = ()              # fields that the hub style would take away
     kinds: list = field(default_factory=list)   # before KINDS
@@ -66,11 +67,10 @@ class Row:
     mlx: str = ""                 # why mlx-lm gives no logits
     layout: str = ""              # why mlx-lm cannot even load it, so that there is no mlx.json
     mlx_config: dict = field(default_factory=dict)  # fields that only mlx-lm is given
-    repair: tuple = ()            # names of repairs.py, for mlx-lm
     quiet: str = r"vision|visual|multi_modal|mm_projector"  # pattern of parameters that may hardly change the logits
     tokens: int = 34
     note: str = ""
-    draws: object = None          # tests/familyfuzz: function(rng) -> fields of `config` to try instead
+    options: dict = field(default_factory=dict)   # draws.py: other values of fields of `config`
 
     def __post_init__(self):
         self.model_type = self.model_type or self.name.split("-")[0]
@@ -109,7 +109,7 @@ class Row:
                 del part[k]
             if self.style == "hub":
                 hub_style(part, self.keep)
-        config = merged(config, self.add)
+        config = merged(config, resolved(self.add, config))
         for k in self.drop:
             config.pop(k, None)
         return config
@@ -122,7 +122,12 @@ class Row:
             part.update(bare_floats(part))
             if self.style == "t5":
                 hub_style(part, ["layer_types"])
-        return merged(hub, self.mlx_config)
+        return merged(hub, resolved(self.mlx_config, hub))
+
+
+def resolved(fields, config):
+    """Fields whose value follows from others are functions of the config."""
+    return {k: v(config) if callable(v) else v for k, v in fields.items()}
 
 
 def merged(a, b):

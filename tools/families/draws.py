@@ -1,0 +1,92 @@
+"""Random relatives of a row: other sizes, seeds and optional features, for `make family-fuzz`.
+
+Sizes are drawn for the fields that a row's `config` has, within what the families allow (heads that share keys evenly, halves
+for rope, groups that divide experts). A row that ties fields to fixed sizes elsewhere (hand-written lists, tensors that it
+transforms) keeps its sizes; what else it draws are the values, the vocabulary, windows and constants."""
+import copy
+import dataclasses
+
+EPS = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon")
+WIDTHS = ("intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size", "shared_intermediate_size",
+          "moe_shared_expert_intermediate_size")
+
+
+def has_fixed_sizes(row):
+    tied = [v for fields in (row.add, row.mlx_config) for v in fields.values()]
+    return bool(row.transform or row.hf_extra or row.model_type in ("gpt_neox", "gemma3", "gemma3_text") or
+                any(isinstance(v, (int, list, dict)) and not isinstance(v, bool) and v not in (0, 1) for v in tied))
+
+
+def draw_heads(rng, c):
+    divisible = c["hidden_size"] % c["num_attention_heads"] == 0
+    grouped = c.get("num_key_value_heads", c["num_attention_heads"]) != c["num_attention_heads"]
+    kv = rng.choice([1, 1, 2, 3]) if grouped else 1
+    heads = kv * rng.randint(1, 4)
+    c["num_attention_heads"] = heads
+    if "num_key_value_heads" in c:
+        c["num_key_value_heads"] = kv if grouped else heads
+    if "head_dim" in c and "kv_lora_rank" not in c:
+        c["head_dim"] = 8 * rng.randint(1, 4)
+        c["hidden_size"] = heads * rng.randint(24 // heads + 1, 128 // heads) if divisible else rng.randint(20, 120)
+    elif "kv_lora_rank" in c:
+        c["hidden_size"] = heads * rng.randint(24 // heads + 1, 128 // heads)
+    else:
+        c["hidden_size"] = heads * 8 * rng.randint(1, max(1, 128 // (8 * heads)))
+
+
+def draw_mla(rng, c):
+    if c.get("q_lora_rank"):
+        c["q_lora_rank"] = rng.randint(8, 64)
+    c["kv_lora_rank"] = rng.choice([32, 64, rng.randint(8, 72)])
+    c["qk_nope_head_dim"] = rng.choice([16, 32, rng.randint(4, 40)])
+    c["v_head_dim"] = rng.randint(4, 40)
+
+
+def draw_experts(rng, c, field):
+    if c.get("n_group", 1) not in (1, None):
+        c["n_group"] = rng.randint(2, 3)
+        c["topk_group"] = rng.randint(1, c["n_group"])
+        c[field] = c["n_group"] * rng.randint(2, 3)
+        c["num_experts_per_tok"] = rng.randint(1, 2 * c["topk_group"])
+        return
+    c[field] = rng.randint(2, 9)
+    if "num_experts_per_tok" in c:
+        c["num_experts_per_tok"] = rng.randint(1, min(4, c[field]))
+
+
+def draw_sizes(rng, row, c):
+    if "kv_lora_rank" in c:
+        draw_mla(rng, c)
+    if "num_attention_heads" in c and "mamba_n_heads" not in c:
+        draw_heads(rng, c)
+    for field in WIDTHS:
+        if c.get(field):
+            c[field] = rng.choice([32, 64, 96, rng.randint(8, 160)])
+    for field in ("num_experts", "num_local_experts", "n_routed_experts"):
+        if c.get(field, 1) > 1:
+            draw_experts(rng, c, field)
+    for field in ("state_size", "ssm_state_size", "mamba_d_state"):
+        if field in c:
+            c[field] = 4 * rng.randint(1, 8)
+    patterns = [v for v in c.values() if isinstance(v, list) and len(v) == c.get("num_hidden_layers")]
+    if c.get("num_hidden_layers") == 3 and not patterns and not row.extra:
+        c["num_hidden_layers"] = rng.randint(2, 5)
+
+
+def draw(rng, row):
+    """A row like this one, with another name, which seeds its values."""
+    config = copy.deepcopy(row.config)
+    c = config.get("text_config", config)
+    c["vocab_size"] = rng.randint(30, 160) if not row.mlx_config.get("vocab_size") else c["vocab_size"]
+    if c.get("sliding_window"):
+        c["sliding_window"] = rng.randint(2, 20)
+    for field in EPS:
+        if field in c:
+            c[field] = rng.choice([1e-6, 1e-5, 1e-3])
+    if not has_fixed_sizes(row):
+        draw_sizes(rng, row, c)
+    for field, choices in row.options.items():
+        c[field] = rng.choice(choices)
+    dtype = rng.choice(["BF16", "BF16", "F16", "F32"]) if row.dtype == "BF16" else row.dtype
+    return dataclasses.replace(row, name=f"{row.name}-{rng.randrange(1 << 32)}", config=config, dtype=dtype,
+                               model_type=row.model_type, tokens=rng.randint(7, 60))
