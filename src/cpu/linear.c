@@ -241,7 +241,7 @@ static void act_tiles(const struct linear_job *j, int64_t tile, int n_tile, int6
     int64_t o = tile * LINEAR_TILE, cols = MIN((int64_t)n_tile * LINEAR_TILE, packed_of(j->w[0])->n_out - o);
     for (int64_t r = row; r < row + n; r++) {
         float *y = tensor_row(j->y[0], r) + o;
-        j->cpu->rows->act_mul(j->act, y, tensor_row(j->y[1], r) + o, y, cols);
+        j->cpu->rows->act_mul(&j->act, y, tensor_row(j->y[1], r) + o, y, cols);
     }
 }
 
@@ -386,18 +386,18 @@ static void cpu_linear_act_mul(struct run *r, struct act act, const struct weigh
 struct embed {
     const struct run    *run;
     const struct weight *w;
+    const int32_t       *index;
     struct tensor        y;
 };
 
 static void embed_rows(const struct embed *m, int64_t lo, int64_t hi)
 {
-    const struct cpu  *c = (const struct cpu *)m->run->backend;
-    const struct step *s = m->run->step;
+    const struct cpu *c = (const struct cpu *)m->run->backend;
     for (int64_t i = lo; i < hi; i++) {
-        const struct lora_set *set = s->lora ? run_lora(m->run, i) : NULL;
-        weight_row(lora_weight_of(set, m->w), s->token[i], tensor_row(m->y, i));
+        const struct lora_set *set = run_lora(m->run, i);
+        weight_row(lora_weight_of(set, m->w), m->index[i], tensor_row(m->y, i));
         if (set)
-            lora_lookup(c->lora, set, m->w, s->token[i], lora_scratch_row(c, i), tensor_row(m->y, i));
+            lora_lookup(c->lora, set, m->w, m->index[i], lora_scratch_row(c, i), tensor_row(m->y, i));
     }
 }
 
@@ -409,9 +409,9 @@ static void embed_part(void *arg, int i, int n)
     embed_rows(m, lo, hi);
 }
 
-static void cpu_embed(struct run *r, const struct weight *w, struct tensor y)
+static void cpu_embed(struct run *r, const struct weight *w, const int32_t *index, struct tensor y)
 {
-    struct embed m = {r, w, y};
+    struct embed m = {r, w, index, y};
     if (y.n_row > 8)
         pool_run(((struct cpu *)r->backend)->pool, embed_part, &m);
     else

@@ -252,21 +252,11 @@ static void add_extras(const struct lora_op *l, const struct lora_set *set, cons
     }
 }
 
-static const float *bias_of(const struct lora_set *set, const struct weight *w)
-{
-    for (int i = 0; set && i < set->n; i++) {
-        const struct lora_delta *d = lora_delta_of(set, i, w);
-        if (d && d->bias)
-            return d->bias;
-    }
-    return w->bias;
-}
-
 /* Outputs of `out` from o on, of n rows that have one set. */
 static void set_outputs(const struct lora_op *l, const struct weight *w, const struct lora_set *set, int64_t o,
                         const float *z, int64_t n, struct lora_out *out)
 {
-    const float *bias = bias_of(set, w);
+    const float *bias = lora_bias_of(set, w);
     if (set) {
         expand_pairs(l, set, w, true, o, z, n, out);
         expand_pairs(l, set, w, false, o, z, n, out);

@@ -91,7 +91,7 @@ static void route_row(const struct route *m, const struct row_fns *f, const floa
     if (m->score == ROUTE_SOFTMAX)
         f->softmax(logits, m->n_expert, logits);
     else if (m->score == ROUTE_SIGMOID)
-        f->sigmoid(logits, m->n_expert, logits);
+        f->act(ACT_SIGMOID, NULL, logits, logits, m->n_expert);
     if (correction || m->n_group > 1) {
         for (int i = 0; i < m->n_expert; i++)
             choice[i] = correction ? logits[i] + correction[i] : logits[i];

@@ -56,13 +56,18 @@ static void job_run(struct run *r, struct job *j, int64_t cost)
         j->rows(j, 0, j->y.n_row);
 }
 
-/* Row i: its adapters may replace the weight. */
+/* Row i: its adapters may replace weight and bias. */
 static void norm_row(const struct job *j, int64_t i, const float *x, float *y)
 {
-    const struct norm   *m = j->norm;
-    const struct weight *w = j->run->step->lora ? lora_weight_of(run_lora(j->run, i), &m->w) : &m->w;
-    for (int64_t k = 0; k + m->n <= j->y.n_col; k += m->n)
-        j->fns->rms_norm(x + k, w->packed, m->eps, m->n, y + k);
+    const struct norm     *m = j->norm;
+    const struct lora_set *set = m->w.index >= 0 ? run_lora(j->run, i) : NULL;
+    const float           *w = lora_weight_of(set, &m->w)->packed, *b = lora_bias_of(set, &m->w);
+    for (int64_t k = 0, o = 0; k + m->n <= j->y.n_col; k += m->n, o = o + m->n < m->w.n_in ? o + m->n : 0) {
+        if (m->kind == NORM_LAYER)
+            j->fns->layer_norm(x + k, w ? w + o : NULL, b ? b + o : NULL, m->eps, m->n, y + k);
+        else
+            j->fns->rms_norm(x + k, w ? w + o : NULL, m->eps, m->n, y + k);
+    }
 }
 
 static void norm_rows(const struct job *j, int64_t lo, int64_t hi)
@@ -104,10 +109,78 @@ static void cpu_add(struct run *r, float scale, struct tensor x, struct tensor y
     job_run(r, &j, y.n_col);
 }
 
-static void act_mul_rows(const struct job *j, int64_t lo, int64_t hi)
+static void scale_rows(const struct job *j, int64_t lo, int64_t hi)
 {
     for (int64_t i = lo; i < hi; i++)
-        j->fns->act_mul(j->act, tensor_row(j->a, i), tensor_row(j->b, i), tensor_row(j->y, i), j->y.n_col);
+        j->fns->scale(tensor_row(j->y, i), j->scale, tensor_row(j->y, i), j->y.n_col);
+}
+
+static void cpu_scale(struct run *r, float scale, struct tensor y)
+{
+    struct job j = {.rows = scale_rows, .scale = scale, .y = y};
+    job_run(r, &j, y.n_col);
+}
+
+static void softcap_rows(const struct job *j, int64_t lo, int64_t hi)
+{
+    for (int64_t i = lo; i < hi; i++)
+        j->fns->softcap(j->scale, tensor_row(j->y, i), j->y.n_col);
+}
+
+static void cpu_softcap(struct run *r, float cap, struct tensor y)
+{
+    struct job j = {.rows = softcap_rows, .scale = cap, .y = y};
+    job_run(r, &j, 8 * y.n_col);
+}
+
+/* The four numbers of XIELU in row i, whose adapters may replace them. */
+static void xielu_numbers(const struct job *j, int64_t i, float p[4])
+{
+    double v[4];
+    for (int k = 0; k < 4; k++)
+        v[k] = *(const float *)lora_weight_of(run_lora(j->run, i), &j->act.xielu[k])->packed;
+    p[0] = (float)log1p(exp(v[0]));
+    p[1] = (float)(v[2] + log1p(exp(v[1])));
+    p[2] = (float)v[2];
+    p[3] = (float)v[3];
+}
+
+static void act_rows(const struct job *j, int64_t lo, int64_t hi)
+{
+    float p[4] = {0};
+    for (int64_t i = lo; i < hi; i++) {
+        if (j->act.kind == ACT_XIELU)
+            xielu_numbers(j, i, p);
+        j->fns->act(j->act.kind, p, tensor_row(j->a, i), tensor_row(j->y, i), j->y.n_col);
+    }
+}
+
+static void cpu_act(struct run *r, struct act act, struct tensor x, struct tensor y)
+{
+    struct job j = {.rows = act_rows, .act = act, .a = x, .y = y};
+    job_run(r, &j, 4 * y.n_col);
+}
+
+/* y = act(gate) * up, each of the n_gate gates for `width` columns. */
+static void gates_mul(const struct job *j, const float *gate, int64_t n_gate, int64_t width, const float *up, float *y)
+{
+    float g[64];
+    for (int64_t k = 0; k < n_gate; k++) {
+        if (k % (int64_t)ARRAY_LEN(g) == 0)
+            j->fns->act(j->act.kind, NULL, gate + k, g, MIN(n_gate - k, (int64_t)ARRAY_LEN(g)));
+        j->fns->scale(up + k * width, g[k % (int64_t)ARRAY_LEN(g)], y + k * width, width);
+    }
+}
+
+static void act_mul_rows(const struct job *j, int64_t lo, int64_t hi)
+{
+    int64_t width = j->y.n_col / j->a.n_col;
+    for (int64_t i = lo; i < hi; i++) {
+        if (width == 1)
+            j->fns->act_mul(&j->act, tensor_row(j->a, i), tensor_row(j->b, i), tensor_row(j->y, i), j->y.n_col);
+        else
+            gates_mul(j, tensor_row(j->a, i), j->a.n_col, width, tensor_row(j->b, i), tensor_row(j->y, i));
+    }
 }
 
 static void cpu_act_mul(struct run *r, struct act act, struct tensor gate, struct tensor up, struct tensor y)
@@ -217,6 +290,9 @@ void rows_install(struct cpu *c)
     struct ops *o = &c->base.ops;
     o->norm = cpu_norm;
     o->add = cpu_add;
+    o->scale = cpu_scale;
+    o->softcap = cpu_softcap;
+    o->act = cpu_act;
     o->act_mul = cpu_act_mul;
     o->rope_angles = cpu_rope_angles;
     o->rope = cpu_rope;

@@ -4,9 +4,9 @@
 
 #include "base/num.h"
 #include "cpu/rows.h"
-#include "cpu/vec.h"
+#include "cpu/vec_math.h"
 
-static void rms_norm(const float *x, const float *w, float eps, int64_t n, float *y)
+static float sum_squares(const float *x, int64_t n)
 {
     int64_t i, whole = n & -VEC_LANES;
     int     rest = (int)(n - whole);
@@ -19,11 +19,70 @@ static void rms_norm(const float *x, const float *w, float eps, int64_t n, float
         vf v = vf_load_part(x + i, rest);
         acc = vf_fma(v, v, acc);
     }
-    vf r = vf_set1(1.0f / sqrtf(vf_sum(acc) / (float)n + eps));
+    return vf_sum(acc);
+}
+
+static float sum_of(const float *x, int64_t n)
+{
+    int64_t i, whole = n & -VEC_LANES;
+    int     rest = (int)(n - whole);
+    vf      acc = vf_set1(0);
     for (i = 0; i < whole; i += VEC_LANES)
-        vf_store(y + i, vf_mul(vf_mul(vf_load(x + i), r), vf_load(w + i)));
+        acc = vf_add(acc, vf_load(x + i));
     if (rest)
-        vf_store_part(y + i, vf_mul(vf_mul(vf_load_part(x + i, rest), r), vf_load_part(w + i, rest)), rest);
+        acc = vf_add(acc, vf_load_part(x + i, rest));
+    return vf_sum(acc);
+}
+
+/* The sum of (x - mean)^2. */
+static float sum_deviations(const float *x, vf mean, int64_t n)
+{
+    int64_t i, whole = n & -VEC_LANES;
+    int     rest = (int)(n - whole);
+    vf      acc = vf_set1(0);
+    for (i = 0; i < whole; i += VEC_LANES) {
+        vf v = vf_sub(vf_load(x + i), mean);
+        acc = vf_fma(v, v, acc);
+    }
+    if (rest) {
+        vf v = vf_keep(vf_sub(vf_load_part(x + i, rest), mean), 0, rest, vf_set1(0));
+        acc = vf_fma(v, v, acc);
+    }
+    return vf_sum(acc);
+}
+
+/* y = x r, times w where there is one. */
+static void rms_norm(const float *x, const float *w, float eps, int64_t n, float *y)
+{
+    int64_t i, whole = n & -VEC_LANES;
+    int     rest = (int)(n - whole);
+    vf      r = vf_set1(1.0f / sqrtf(sum_squares(x, n) / (float)n + eps));
+    for (i = 0; i < whole; i += VEC_LANES) {
+        vf v = vf_mul(vf_load(x + i), r);
+        vf_store(y + i, w ? vf_mul(v, vf_load(w + i)) : v);
+    }
+    if (rest) {
+        vf v = vf_mul(vf_load_part(x + i, rest), r);
+        vf_store_part(y + i, w ? vf_mul(v, vf_load_part(w + i, rest)) : v, rest);
+    }
+}
+
+static void layer_norm(const float *x, const float *w, const float *b, float eps, int64_t n, float *y)
+{
+    int64_t i, whole = n & -VEC_LANES;
+    int     rest = (int)(n - whole);
+    vf      mean = vf_set1(sum_of(x, n) / (float)n);
+    vf      r = vf_set1(1.0f / sqrtf(sum_deviations(x, mean, n) / (float)n + eps));
+    for (i = 0; i < whole; i += VEC_LANES) {
+        vf v = vf_mul(vf_sub(vf_load(x + i), mean), r);
+        v = w ? vf_mul(v, vf_load(w + i)) : v;
+        vf_store(y + i, b ? vf_add(v, vf_load(b + i)) : v);
+    }
+    if (rest) {
+        vf v = vf_mul(vf_sub(vf_load_part(x + i, rest), mean), r);
+        v = w ? vf_mul(v, vf_load_part(w + i, rest)) : v;
+        vf_store_part(y + i, b ? vf_add(v, vf_load_part(b + i, rest)) : v, rest);
+    }
 }
 
 static void add(const float *x, float scale, float *y, int64_t n)
@@ -37,21 +96,117 @@ static void add(const float *x, float scale, float *y, int64_t n)
         vf_store_part(y + i, vf_add(vf_load_part(y + i, rest), vf_mul(vf_load_part(x + i, rest), s)), rest);
 }
 
-VEC_INLINE void act_mul_each(vf (*act)(vf), const float *gate, const float *up, float *y, int64_t n)
+/* y = f(x), a function of lanes and of numbers p. */
+VEC_INLINE void each(vf (*f)(vf x, const float *p), const float *p, const float *x, float *y, int64_t n)
 {
     int64_t i, whole = n & -VEC_LANES;
     int     rest = (int)(n - whole);
     for (i = 0; i < whole; i += VEC_LANES)
-        vf_store(y + i, vf_mul(act(vf_load(gate + i)), vf_load(up + i)));
+        vf_store(y + i, f(vf_load(x + i), p));
     if (rest)
-        vf_store_part(y + i, vf_mul(act(vf_load_part(gate + i, rest)), vf_load_part(up + i, rest)), rest);
+        vf_store_part(y + i, f(vf_load_part(x + i, rest), p), rest);
 }
 
-static void act_mul(struct act act, const float *gate, const float *up, float *y, int64_t n)
+/* y = f(a, b). */
+VEC_INLINE void each2(vf (*f)(vf a, vf b, const float *p), const float *p, const float *a, const float *b, float *y,
+                      int64_t n)
 {
-    switch (act.kind) {
-    case ACT_SILU:
-        act_mul_each(vf_silu, gate, up, y, n);
+    int64_t i, whole = n & -VEC_LANES;
+    int     rest = (int)(n - whole);
+    for (i = 0; i < whole; i += VEC_LANES)
+        vf_store(y + i, f(vf_load(a + i), vf_load(b + i), p));
+    if (rest)
+        vf_store_part(y + i, f(vf_load_part(a + i, rest), vf_load_part(b + i, rest), p), rest);
+}
+
+VEC_INLINE vf scaled(vf x, const float *p)
+{
+    return vf_mul(x, vf_set1(*p));
+}
+
+static void scale(const float *x, float s, float *y, int64_t n)
+{
+    each(scaled, &s, x, y, n);
+}
+
+VEC_INLINE vf capped(vf x, const float *p)
+{
+    vf cap = vf_set1(*p);
+    return vf_mul(cap, vf_tanh(vf_div(x, cap)));
+}
+
+static void softcap(float cap, float *y, int64_t n)
+{
+    each(capped, &cap, y, y, n);
+}
+
+/* The activations of one input without numbers. */
+#define EACH_ACT(ACT)                                                                                                  \
+    ACT(ACT_SILU, vf_silu)                                                                                             \
+    ACT(ACT_GELU, vf_gelu)                                                                                             \
+    ACT(ACT_GELU_TANH, vf_gelu_tanh)                                                                                   \
+    ACT(ACT_GELU_QUICK, vf_gelu_quick)                                                                                 \
+    ACT(ACT_RELU, vf_relu)                                                                                             \
+    ACT(ACT_RELU2, vf_relu2)                                                                                           \
+    ACT(ACT_SIGMOID, vf_sigmoid)                                                                                       \
+    ACT(ACT_SOFTPLUS, vf_softplus)                                                                                     \
+    ACT(ACT_TANH, vf_tanh)
+
+#define ACT(kind, f)                                                                                                   \
+    VEC_INLINE vf act_##f(vf x, const float *p)                                                                        \
+    {                                                                                                                  \
+        (void)p;                                                                                                       \
+        return f(x);                                                                                                   \
+    }                                                                                                                  \
+    VEC_INLINE vf mul_##f(vf gate, vf up, const float *p)                                                              \
+    {                                                                                                                  \
+        (void)p;                                                                                                       \
+        return vf_mul(f(gate), up);                                                                                    \
+    }
+EACH_ACT(ACT)
+#undef ACT
+
+VEC_INLINE vf act_xielu(vf x, const float *p)
+{
+    return vf_xielu(x, p[0], p[1], p[2], p[3]);
+}
+
+static void act(enum act_kind kind, const float *xielu, const float *x, float *y, int64_t n)
+{
+    switch (kind) {
+#define ACT(kind, f)                                                                                                   \
+    case kind:                                                                                                         \
+        each(act_##f, NULL, x, y, n);                                                                                  \
+        break;
+        EACH_ACT(ACT)
+#undef ACT
+    case ACT_XIELU:
+        each(act_xielu, xielu, x, y, n);
+        break;
+    case ACT_SWIGLU_CLAMPED: /* needs what the gate multiplies */
+        break;
+    }
+}
+
+VEC_INLINE vf mul_swiglu_clamped(vf gate, vf up, const float *p)
+{
+    return vf_swiglu_clamped(gate, up, p[0], p[1]);
+}
+
+static void act_mul(const struct act *act, const float *gate, const float *up, float *y, int64_t n)
+{
+    const float clamped[] = {act->limit, act->alpha};
+    switch (act->kind) {
+#define ACT(kind, f)                                                                                                   \
+    case kind:                                                                                                         \
+        each2(mul_##f, NULL, gate, up, y, n);                                                                          \
+        break;
+        EACH_ACT(ACT)
+#undef ACT
+    case ACT_SWIGLU_CLAMPED:
+        each2(mul_swiglu_clamped, clamped, gate, up, y, n);
+        break;
+    case ACT_XIELU: /* has no gate */
         break;
     }
 }
@@ -172,16 +327,9 @@ static void softmax(const float *x, int64_t n, float *y)
         put(y + i, n - i, vf_div(some(y + i, n - i, zero), sum));
 }
 
-static void sigmoid(const float *x, int64_t n, float *y)
-{
-    vf one = vf_set1(1), zero = vf_set1(0);
-    for (int64_t i = 0; i < n; i += VEC_LANES)
-        put(y + i, n - i, vf_div(one, vf_add(one, vf_exp(vf_sub(zero, some(x + i, n - i, zero))))));
-}
-
 #define ROW_FNS                                                                                                        \
     {                                                                                                                  \
-        rms_norm, add, act_mul, rope, to_f16, from_f16, amax, to_i8, from_i8, softmax, sigmoid                         \
+        rms_norm, layer_norm, add, scale, softcap, act, act_mul, rope, to_f16, from_f16, amax, to_i8, from_i8, softmax \
     }
 
 #endif

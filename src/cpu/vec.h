@@ -108,6 +108,11 @@ VEC_INLINE vf vf_max(vf a, vf b)
 {
     return _mm512_max_ps(a, b);
 }
+/* Lanes of x where a > b, of y elsewhere. */
+VEC_INLINE vf vf_where_gt(vf a, vf b, vf x, vf y)
+{
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), y, x);
+}
 VEC_INLINE vf vf_exp(vf a)
 {
     return math_exp_avx512(a);
@@ -227,6 +232,11 @@ VEC_INLINE vf vf_sqrt(vf x)
 VEC_INLINE vf vf_fma(vf x, vf y, vf z)
 {
     return (vf){_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+}
+VEC_INLINE vf vf_where_gt(vf a, vf b, vf x, vf y)
+{
+    return (vf){_mm256_blendv_ps(y.a, x.a, _mm256_cmp_ps(a.a, b.a, _CMP_GT_OQ)),
+                _mm256_blendv_ps(y.b, x.b, _mm256_cmp_ps(a.b, b.b, _CMP_GT_OQ))};
 }
 VEC_INLINE vf vf_exp(vf x)
 {
@@ -361,6 +371,11 @@ VEC_INLINE vf vf_fma(vf a, vf b, vf c)
     vf       r;
     VEC_EACH r.v[i] = fmaf(a.v[i], b.v[i], c.v[i]);
     return r;
+}
+VEC_INLINE vf vf_where_gt(vf a, vf b, vf x, vf y)
+{
+    VEC_EACH y.v[i] = a.v[i] > b.v[i] ? x.v[i] : y.v[i];
+    return y;
 }
 VEC_INLINE vf vf_exp(vf a)
 {

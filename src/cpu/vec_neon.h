@@ -98,6 +98,11 @@ VEC_INLINE vf vf_fma(vf x, vf y, vf z)
 {
     return (vf){vfmaq_f32(z.a, x.a, y.a), vfmaq_f32(z.b, x.b, y.b), vfmaq_f32(z.c, x.c, y.c), vfmaq_f32(z.d, x.d, y.d)};
 }
+VEC_INLINE vf vf_where_gt(vf a, vf b, vf x, vf y)
+{
+    return (vf){vbslq_f32(vcgtq_f32(a.a, b.a), x.a, y.a), vbslq_f32(vcgtq_f32(a.b, b.b), x.b, y.b),
+                vbslq_f32(vcgtq_f32(a.c, b.c), x.c, y.c), vbslq_f32(vcgtq_f32(a.d, b.d), x.d, y.d)};
+}
 VEC_INLINE vf vf_exp(vf x)
 {
     return (vf){math_exp_neon(x.a), math_exp_neon(x.b), math_exp_neon(x.c), math_exp_neon(x.d)};

@@ -143,7 +143,7 @@ void model_forward(const struct model *m, struct run *r, struct activations *a)
     for (int i = 0; i < m->desc.n_rope; i++)
         op_rope_angles(r, &m->rope[i], tensor_rows(a->cs[i], n));
     if (m->lo == 0)
-        op_embed(r, &m->embed, s.x);
+        op_embed(r, &m->embed, r->step->token, s.x);
     for (int i = m->lo; i < m->hi; i++)
         run_layer(m, r, i, a, &s);
     enter(r, &s, &(struct norm){.kind = NORM_NONE});

@@ -7,7 +7,17 @@
 enum norm_kind { NORM_NONE, NORM_RMS, NORM_LAYER };
 
 enum act_kind {
-    ACT_SILU, /* x sigmoid(x) */
+    ACT_SILU,       /* x sigmoid(x) */
+    ACT_GELU,       /* x Phi(x), Phi the normal distribution: by erf (Hendrycks and Gimpel 2016) */
+    ACT_GELU_TANH,  /* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 */
+    ACT_GELU_QUICK, /* x sigmoid(1.702 x) */
+    ACT_RELU,
+    ACT_RELU2, /* max(x, 0)^2 */
+    ACT_SIGMOID,
+    ACT_SOFTPLUS, /* log(1 + e^x) */
+    ACT_TANH,
+    ACT_SWIGLU_CLAMPED, /* of a gate and what it multiplies alone (gpt-oss): struct act */
+    ACT_XIELU,          /* without a gate alone (Huang and Schlag 2024): struct act */
 };
 
 #define DELTA_K_DIM_MAX 1024 /* widest key of a delta rule */

@@ -108,4 +108,15 @@ static inline const struct weight *lora_weight_of(const struct lora_set *set, co
     return w;
 }
 
+/* The bias that counts for w in rows of a set (NULL: none): w's or the one that an adapter puts in its place. */
+static inline const float *lora_bias_of(const struct lora_set *set, const struct weight *w)
+{
+    for (int i = 0; set && i < set->n; i++) {
+        const struct lora_delta *d = lora_delta_of(set, i, w);
+        if (d && d->bias)
+            return d->bias;
+    }
+    return w->bias;
+}
+
 #endif

@@ -5,12 +5,16 @@
  * element is one fixed sequence of float operations on its own operands (the order law, docs/order-law.md): rows, tiles,
  * threads and batch mates never change it.
  *
- *   embed            y[i] = row token[i] of w, as float32
+ *   embed            y[i] = row index[i] of w, as float32
  *   norm             y = the norm of every n columns of x; x may be y. x of several heads: n_col is a multiple of n and each
  *                    piece is normalised by itself (q/k norm)
  *   linear           y = x W^T + bias
  *   add              y += scale x
- *   act_mul          y = act(gate) * up; y may be gate or up
+ *   scale            y *= scale
+ *   softcap          y = cap tanh(y / cap)
+ *   act              y = act(x); y may be x
+ *   act_mul          y = act(gate) * up; y may be gate or up. gate may have fewer columns: each counts for as many of up's
+ *                    that stand together (a gate of each head)
  *   rope_angles      cs[i] = cos, sin pairs [dims/2][2] of row i's position; once a step per rope kind
  *   rope             rotates the first `dims` features of each head of x in place
  *   kv_write         stores each row's k [n_kv_head * head_dim] and v [n_kv_head * v_dim] at its position of the cache
@@ -63,7 +67,8 @@ struct rope {
     float *inv_freq; /* [dims / 2] */
 };
 
-/* A norm over n columns. Without a weight (index -1) nothing is learned; a LAYER norm's bias is the weight's. */
+/* A norm over n columns. Without a weight (index -1) nothing is learned; a LAYER norm's bias is the weight's. The weight may
+ * have a multiple of n columns: then it goes over so many pieces, each with its own n of them. */
 struct norm {
     enum norm_kind kind;
     int            n;
@@ -71,9 +76,14 @@ struct norm {
     struct weight  w;
 };
 
-/* An activation and its numbers. */
+/* An activation and its numbers.
+ *   SWIGLU_CLAMPED   g sigmoid(alpha g) (u + 1), g = min(gate, limit), u = up within +-limit
+ *   XIELU            beta x + (alpha_p x^2 where x > 0, alpha_n (e^min(x, eps) - 1 - x) elsewhere), with four weights of one
+ *                    value each: p, n, beta and eps; alpha_p = softplus(p), alpha_n = beta + softplus(n) */
 struct act {
-    enum act_kind kind;
+    enum act_kind        kind;
+    float                limit, alpha;
+    const struct weight *xielu; /* [4] */
 };
 
 /* Static arguments of a layer's attention. */

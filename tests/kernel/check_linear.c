@@ -308,8 +308,8 @@ static void check_fused_case(struct kc *k, struct quant gate_quant, struct quant
     kc_same_floats(k, "linear_many, second", y[1], y[3], n_row * FUSED_OUT);
     for (int i = 0; i < 4; i++) /* NaN: what is not written shows */
         memset(y[i], 0xff, (size_t)(n_row * FUSED_OUT) * sizeof(float));
-    b->ops.linear_act_mul(&r, (struct act){ACT_SILU}, &gate.w, &up.w, x, t[1], t[0]);
-    plain.linear_act_mul(&r, (struct act){ACT_SILU}, &gate.w, &up.w, x, t[3], t[2]);
+    b->ops.linear_act_mul(&r, (struct act){.kind = ACT_SILU}, &gate.w, &up.w, x, t[1], t[0]);
+    plain.linear_act_mul(&r, (struct act){.kind = ACT_SILU}, &gate.w, &up.w, x, t[3], t[2]);
     kc_same_floats(k, "linear_act_mul", y[0], y[2], n_row * FUSED_OUT);
     for (int i = 0; i < 4; i++)
         kc_unguard(k, y[i]);
@@ -346,7 +346,7 @@ static void check_embed_case(struct kc *k, struct quant q, int n_row)
     float          *y = kc_guard((size_t)n_row * WIDTH * 4);
     for (int i = 0; i < n_row; i++)
         token[i] = kc_below(k, TOKENS);
-    op_embed(&r, &p.w, (struct tensor){y, n_row, WIDTH, WIDTH});
+    op_embed(&r, &p.w, token, (struct tensor){y, n_row, WIDTH, WIDTH});
     for (int i = 0; i < n_row; i++)
         kc_same_floats(k, "row", y + i * WIDTH, p.dense + token[i] * WIDTH, WIDTH);
     kc_unguard(k, y);

@@ -220,7 +220,7 @@ static void products(struct kc *k, struct backend *b, const struct model *m, con
         for (int i = 0; i < m->n; i++)
             t[i] = (struct tensor){kc_guard((size_t)(n * w[i]->n_out) * 4), n, w[i]->n_out, w[i]->n_out};
         if (silu)
-            op_linear_act_mul(&r, (struct act){ACT_SILU}, w[0], w[1], x, t[1], t[0]);
+            op_linear_act_mul(&r, (struct act){.kind = ACT_SILU}, w[0], w[1], x, t[1], t[0]);
         else if (m->n == 1)
             op_linear(&r, w[0], x, t[0]);
         else
@@ -397,7 +397,7 @@ static void check_silu_case(struct kc *k, struct quant q, int64_t n_out)
     kc_notef(k, "%s, %d bits, %d inputs, %d outputs", quant_mode_name(q.mode), q.bits, (int)n_in, (int)n_out);
     products(k, b, &m, &mix, ROWS, false, want);
     struct run r = {.backend = b};
-    op_act_mul(&r, (struct act){ACT_SILU}, (struct tensor){want[0], ROWS, n_out, n_out},
+    op_act_mul(&r, (struct act){.kind = ACT_SILU}, (struct tensor){want[0], ROWS, n_out, n_out},
                (struct tensor){want[1], ROWS, n_out, n_out}, (struct tensor){want[0], ROWS, n_out, n_out});
     products(k, b, &m, &mix, ROWS, true, got);
     kc_same_floats(k, "all rows", got[0], want[0], n);
@@ -430,7 +430,7 @@ static void check_embed_case(struct kc *k, struct quant q, int64_t width, unsign
     struct step   s = {.n_row = n_row, .token = token, .seq = mix.seq, .lora = mix.set};
     struct tensor y = {kc_guard((size_t)(n_row * width) * 4), n_row, width, width},
                   one = {need((size_t)width * 4), 1, width, width};
-    op_embed(&(struct run){.backend = b, .step = &s}, &m.p[0].w, y);
+    op_embed(&(struct run){.backend = b, .step = &s}, &m.p[0].w, s.token, y);
     kc_notef(k, "%s, %d bits, %s, width %d, uses %u, %d rows", quant_mode_name(q.mode), q.bits,
              dtype_name(q.scale_dtype), (int)width, uses, n_row);
     for (int i = 0; i < n_row; i++) {
@@ -443,7 +443,7 @@ static void check_embed_case(struct kc *k, struct quant q, int64_t width, unsign
             bound[c] = KC_EPS * 100 * mag[c] + 1e-30;
         kc_close(k, "against its adapters", tensor_row(y, i), truth, bound, width);
         struct step alone = {.n_row = 1, .token = token + i, .seq = mix.seq, .lora = mix.set + i};
-        op_embed(&(struct run){.backend = scalar, .step = &alone}, &m.p[0].w, one);
+        op_embed(&(struct run){.backend = scalar, .step = &alone}, &m.p[0].w, alone.token, one);
         kc_same_floats(k, "alone, scalar", tensor_row(y, i), one.data, width);
     }
     kc_unguard(k, y.data);

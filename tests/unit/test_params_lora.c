@@ -248,7 +248,7 @@ static void check_lookup(const struct job *j, struct run *r, struct step *s)
     s->n_row = T_VOCAB;
     s->token = token;
     s->seq = zero;
-    op_embed(r, &j->t->embed, (struct tensor){y, T_VOCAB, T_EMBD, T_EMBD});
+    op_embed(r, &j->t->embed, token, (struct tensor){y, T_VOCAB, T_EMBD, T_EMBD});
     for (int i = 0; i < T_VOCAB; i++) {
         weight_row(&j->t->embed, i, row);
         for (int k = 0; k < T_EMBD; k++)
