@@ -240,6 +240,10 @@ static int open_engine(struct mlxcel *m, const struct mlxcel_options *o, struct 
     if (g.context < 1)
         return error_set(e, ERR_INVALID, "context", "a context of %d tokens leaves none for each of %d sequences",
                          o->context, g.parallel);
+    if (m->model->desc.n_position && g.context > m->model->desc.n_position)
+        return error_set(e, ERR_CONTEXT, "context",
+                         "a context of %d tokens is more than the %lld positions that the model has learned", g.context,
+                         (long long)m->model->desc.n_position);
     if (g.context > model_context)
         log_warning(&m->log, "a context of %d tokens is more than the %lld that the model was made for", g.context,
                     (long long)model_context);

@@ -10,7 +10,11 @@ const struct block *block_of_mix(enum mix_kind kind)
 
 const struct block *block_of_ff(enum ff_kind kind)
 {
-    static const struct block *const blocks[FF_KINDS] = {[FF_GATED] = &ff_gated, [FF_MOE] = &ff_moe};
+    static const struct block *const blocks[FF_KINDS] = {
+        [FF_GATED] = &ff_gated,
+        [FF_PLAIN] = &ff_plain,
+        [FF_MOE] = &ff_moe,
+    };
     return blocks[kind];
 }
 

@@ -19,8 +19,8 @@
 #define DESC_ROPES_MAX 4
 
 /* Blocks; blocks.c has the table of their functions. */
-enum mix_kind { MIX_NONE, MIX_ATTN, MIX_KINDS };      /* token mixers: mix_*.c */
-enum ff_kind { FF_NONE, FF_GATED, FF_MOE, FF_KINDS }; /* feed-forward blocks: ff_*.c */
+enum mix_kind { MIX_NONE, MIX_ATTN, MIX_KINDS };                /* token mixers: mix_*.c */
+enum ff_kind { FF_NONE, FF_GATED, FF_PLAIN, FF_MOE, FF_KINDS }; /* feed-forward blocks: ff_*.c */
 
 /* How a layer puts its blocks together, r being its residual factor and a norm that is absent the identity:
  *   SEQUENTIAL   x += r mix_post(mix(mix_norm(x)));  x += r ff_post(ff(ff_norm(x)))
@@ -47,6 +47,7 @@ struct attn_desc {
 struct ff_desc {
     int           n_ff;
     bool          bias;
+    bool          fused; /* gate and up are one matrix, the gate's rows first */
     enum act_kind act;
 };
 
@@ -140,16 +141,18 @@ struct layout_prefix {
 };
 
 struct model_desc {
-    char               model_type[64];
-    int                n_layer, n_embd, n_vocab;
-    int64_t            n_context; /* max_position_embeddings */
-    enum tie           tie;
-    struct norm_desc   norm;                       /* the last one, before the head */
-    float              embed_scale;                /* multiplies embeddings; 1: none */
-    float              residual_scale;             /* multiplies what a block adds; 1: none */
-    float              logit_scale, logit_softcap; /* logits * scale (1: none), then cap tanh(logits / cap) (0: none) */
-    int                n_rope;
-    struct rope_desc   rope[DESC_ROPES_MAX];
+    char             model_type[64];
+    int              n_layer, n_embd, n_vocab;
+    int64_t          n_context;  /* max_position_embeddings */
+    int64_t          n_position; /* rows of the learned embedding of positions, which are all that there are; 0: none */
+    enum tie         tie;
+    bool             head_bias;
+    struct norm_desc norm;                       /* the last one, before the head */
+    float            embed_scale;                /* multiplies embeddings; 1: none */
+    float            residual_scale;             /* multiplies what a block adds; 1: none */
+    float            logit_scale, logit_softcap; /* logits * scale (1: none), then cap tanh(logits / cap) (0: none) */
+    int              n_rope;
+    struct rope_desc rope[DESC_ROPES_MAX];
     struct layer_desc *layer;       /* [n_layer], in the arena that arch_describe was given */
     const char        *name[NAMES]; /* arch_describe fills it from names.def before the family changes what differs */
     const char        *prefix;      /* before every name: "language_model." of a wrapper; "" */

@@ -134,6 +134,17 @@ static void run_layer(const struct model *m, struct run *r, int i, struct activa
     }
 }
 
+static void embed(const struct model *m, struct run *r, const struct stream *s)
+{
+    op_embed(r, &m->embed, r->step->token, s->x);
+    if (m->desc.embed_scale != 1)
+        op_scale(r, m->desc.embed_scale, s->x);
+    if (m->desc.n_position) {
+        op_embed(r, &m->position, r->step->position, s->y);
+        op_add(r, 1, s->y, s->x);
+    }
+}
+
 void model_forward(const struct model *m, struct run *r, struct activations *a)
 {
     int           n = r->step->n_row;
@@ -143,7 +154,7 @@ void model_forward(const struct model *m, struct run *r, struct activations *a)
     for (int i = 0; i < m->desc.n_rope; i++)
         op_rope_angles(r, &m->rope[i], tensor_rows(a->cs[i], n));
     if (m->lo == 0)
-        op_embed(r, &m->embed, r->step->token, s.x);
+        embed(m, r, &s);
     for (int i = m->lo; i < m->hi; i++)
         run_layer(m, r, i, a, &s);
     enter(r, &s, &(struct norm){.kind = NORM_NONE});
@@ -151,11 +162,15 @@ void model_forward(const struct model *m, struct run *r, struct activations *a)
 
 void model_logits(const struct model *m, struct run *r, struct activations *a, int first, int n)
 {
-    struct tensor rows = tensor_rows(a->rows, n);
+    struct tensor rows = tensor_rows(a->rows, n), logits = tensor_rows(a->logits, n);
     op_gather_rows(r, r->step->logit_row + first, tensor_rows(a->x, r->step->n_row), rows);
     r->row_of = r->step->logit_row + first;
     if (m->norm.kind != NORM_NONE)
         op_norm(r, &m->norm, rows, rows);
-    op_linear(r, m->tied ? &m->embed : &m->head, rows, tensor_rows(a->logits, n));
+    op_linear(r, m->tied ? &m->embed : &m->head, rows, logits);
+    if (m->desc.logit_scale != 1)
+        op_scale(r, m->desc.logit_scale, logits);
+    if (m->desc.logit_softcap > 0)
+        op_softcap(r, m->desc.logit_softcap, logits);
     r->row_of = NULL;
 }

@@ -33,6 +33,9 @@ static bool declare(struct model *m)
     const char              *why = "vocab_size, hidden_size";
     params_add(p, ROLE_EMBED, SHARD_ROWS, -1, declare_name(&before, NAME_EMBED, ""), d->n_vocab, d->n_embd, why,
                &m->embed);
+    if (d->n_position)
+        params_add(p, ROLE_EMBED, SHARD_NONE, -1, declare_name(&before, NAME_POSITION, ""), d->n_position, d->n_embd,
+                   "max_position_embeddings, hidden_size", &m->position);
     for (int i = 0; i < d->n_layer; i++)
         if (!declare_layer(m, &(struct declare){p, d, i}))
             return false;
@@ -42,6 +45,9 @@ static bool declare(struct model *m)
         params_add(p, ROLE_HEAD, SHARD_ROWS, d->n_layer, head, d->n_vocab, d->n_embd, why, &m->head);
     else
         params_tied_head(p, head, &m->embed);
+    if (d->head_bias)
+        params_add(p, ROLE_BIAS, SHARD_ROWS, d->n_layer, declare_name(&after, NAME_HEAD, ".bias"), d->n_vocab, 0,
+                   "vocab_size", m->tied ? &m->embed : &m->head);
     return true;
 }
 

@@ -19,7 +19,7 @@ struct model {
     struct backend    *backend;    /* borrowed */
     struct params      params;
     int                lo, hi; /* layers [lo, hi) are loaded */
-    struct weight      embed, head;
+    struct weight      embed, position, head;
     struct norm        norm; /* before the head */
     bool               tied;
     struct layer      *layer; /* [n_layer]; only [lo, hi) bound */
