@@ -7,6 +7,7 @@
 #include "adapt/bind_int.h"
 #include "base/num.h"
 #include "base/vec.h"
+#include "model/planes.h"
 
 /* Relative error, in squares, that the base's quantization may have made of a copy. */
 #define COPY_ERROR 0.25
@@ -83,22 +84,29 @@ static bool same_values(const struct tensor_view *a, const struct tensor_view *b
 }
 
 /* Whether the tensor holds the model's values: exactly, or as far as its quantization left them. */
-static bool is_copy(struct adapter_binder *b, const struct tensor_view *t, const struct weight *w)
+static bool is_copy(struct adapter_binder *b, const struct tensor_view *t, const struct param_segment *s)
 {
-    float *v = malloc(2 * (size_t)w->n_in * sizeof *v), *own = v ? v + w->n_in : NULL;
-    b->nomem |= !v;
-    double error = 0, sum = 0, allowed = w->quant.mode ? COPY_ERROR : 0;
-    for (int64_t i = 0; v && i < w->n_out; i++) {
-        weight_row(w, i, v);
-        quant_widen(t->dtype, (const char *)t->data + (size_t)(i * w->n_in) * dtype_size(t->dtype), w->n_in, own);
-        for (int64_t k = 0; k < w->n_in; k++) {
+    struct weight w = *s->weight;
+    void         *memory = NULL;
+    float        *v = malloc(2 * (size_t)w.n_in * sizeof *v), *own = v ? v + w.n_in : NULL;
+    if (!v || planes_open(s->param, (int)(s->weight - s->param->weight), &w, &memory, NULL)) {
+        b->nomem = true;
+        free(v);
+        return true;
+    }
+    double error = 0, sum = 0, allowed = s->param->source.quant.mode ? COPY_ERROR : 0;
+    for (int64_t i = 0; i < w.n_out; i++) {
+        weight_row(&w, i, v);
+        quant_widen(t->dtype, (const char *)t->data + (size_t)(i * w.n_in) * dtype_size(t->dtype), w.n_in, own);
+        for (int64_t k = 0; k < w.n_in; k++) {
             double d = (double)v[k] - (double)own[k];
             error += d * d;
             sum += (double)own[k] * (double)own[k];
         }
     }
+    free(memory);
     free(v);
-    return !v || error <= allowed * sum;
+    return error <= allowed * sum;
 }
 
 /* A head that is tied cannot be replaced alone. A copy of what the embedding is, or becomes, changes nothing. */
@@ -117,7 +125,7 @@ static void bind_tied(struct adapter_binder *b, const struct adapter_param *p, c
                    "differs from the embedding that the adapter brings along, but the model's head is tied to it");
         return;
     }
-    if (s->weight->data && !is_copy(b, p->tensor, s->weight))
+    if (planes_are_there(s->param) && !is_copy(b, p->tensor, s))
         refuse(b, p->tensor, ERR_UNSUPPORTED, "replaces the head alone, which this model ties to its embedding");
 }
 
@@ -208,7 +216,7 @@ void adapter_bind_copy(struct adapter_binder *b, const struct adapter_param *p)
                "is a copy of a parameter of the base that cannot be compared with the model's");
         return;
     }
-    if (has_shape(b, p->tensor, &t, NULL) && s->weight->data && !is_copy(b, p->tensor, s->weight))
+    if (has_shape(b, p->tensor, &t, NULL) && planes_are_there(s->param) && !is_copy(b, p->tensor, s))
         refuse(b, p->tensor, ERR_MISFIT,
                "is a copy of the base's weight, but this model's differs: the adapter was trained over another base");
 }

@@ -8,6 +8,7 @@
 
 #include "adapt/adapt_int.h"
 #include "base/num.h"
+#include "model/planes.h"
 
 #define ARENA_MAX ((size_t)1 << 30) /* the table: bounded by the file's number of tensors and the model's of weights */
 
@@ -100,7 +101,16 @@ static int place_dora(struct loader *l, const struct change *c, struct lora_delt
         v[i] = adapter_values_take(&l->a->values, c->weight->n_out, 1, sizeof *v[i]);
     *dora = (struct lora_dora){v[0], v[1], v[2], v[3]};
     d->dora = dora;
-    return l->a->values.p ? adapter_dora_fill(d->replace ? d->replace : c->weight, c->pair, c->n_pair, v, e) : 0;
+    if (!l->a->values.p)
+        return 0;
+    const struct param *p = c->pair->param;
+    struct weight       base = {0};
+    void               *memory = NULL;
+    int                 err = d->replace ? 0 : planes_open(p, (int)(c->weight - p->weight), &base, &memory, e);
+    if (!err)
+        err = adapter_dora_fill(d->replace ? d->replace : &base, c->pair, c->n_pair, v, e);
+    free(memory);
+    return err;
 }
 
 /* Lays out all weights that change; without memory it only counts. */

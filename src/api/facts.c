@@ -39,14 +39,16 @@ static json_t *describe(const struct model *m, json_t *warnings)
 {
     json_t *modes = json_object(), *tensors = json_array();
     int64_t bytes = 0;
-    char    text[QUANT_TEXT];
+    char    text[QUANT_TEXT], place[LAYOUT_TEXT];
     for (size_t i = 0; i < m->params.n; i++) {
         const struct param *p = &m->params.v[i];
         int64_t             count = param_elements(p);
-        const char         *mode = p->quant.mode == QUANT_NONE ? dtype_name(p->dtype) : quant_text(&p->quant, text);
+        const struct quant *q = &p->source.quant;
+        const char         *mode = q->mode == QUANT_NONE ? dtype_name(p->source.dtype) : quant_text(q, text);
         json_object_set_new(modes, mode, json_integer(json_integer_value(json_object_get(modes, mode)) + count));
-        json_array_append_new(tensors, json_pack("{s:s, s:o, s:s, s:I}", "name", p->name, "shape", shape_of(p),
-                                                 "stored_as", mode, "bytes", (json_int_t)p->bytes));
+        json_array_append_new(tensors, json_pack("{s:s, s:o, s:s, s:s*, s:I}", "name", p->name, "shape", shape_of(p),
+                                                 "stored_as", mode, "stored_in", layout_text(p, place) ? place : NULL,
+                                                 "bytes", (json_int_t)p->bytes));
         bytes += (int64_t)p->bytes;
     }
     return json_pack("{s:s, s:i, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:i, s:i, s:b, s:o, s:o}", "model_type",

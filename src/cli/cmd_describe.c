@@ -27,12 +27,22 @@ static void warn_all(const json_t *warnings)
     json_array_foreach(warnings, i, w) err_warning("%s", json_string_value(w) ? json_string_value(w) : "");
 }
 
+/* Whether some tensors are not where the MLX layout has them. */
+static bool has_other_places(const json_t *tensors)
+{
+    size_t        i;
+    const json_t *t;
+    json_array_foreach(tensors, i, t) if (json_object_get(t, "stored_in")) return true;
+    return false;
+}
+
 static int print_facts(const json_t *facts, struct error *e)
 {
     static const struct column columns[] = {{"TENSOR", "name", COLUMN_TEXT},
                                             {"SHAPE", "shape", COLUMN_TEXT},
                                             {"STORED AS", "stored_as", COLUMN_TEXT},
-                                            {"SIZE", "bytes", COLUMN_BYTES}};
+                                            {"SIZE", "bytes", COLUMN_BYTES},
+                                            {"STORED IN", "stored_in", COLUMN_TEXT}};
     const char                *type = json_string_value(json_object_get(facts, "model_type"));
     char                       size[SIZE_TEXT], kv[SIZE_TEXT];
     out_printf("model type  %s\n", type ? type : "");
@@ -47,7 +57,8 @@ static int print_facts(const json_t *facts, struct error *e)
     print_modes(json_object_get(facts, "modes"));
     out_puts("\n");
     warn_all(json_object_get(facts, "warnings"));
-    return table_print(json_object_get(facts, "tensors"), columns, ARRAY_LEN(columns), e);
+    const json_t *tensors = json_object_get(facts, "tensors");
+    return table_print(tensors, columns, ARRAY_LEN(columns) - (has_other_places(tensors) ? 0 : 1), e);
 }
 
 int cmd_describe(const struct options *o, struct error *e)

@@ -196,8 +196,7 @@ static void bound(struct param *p, const struct quant *quant, enum dtype dtype)
 /* Planes that are decoded may be in any form; others cannot be transposed while they are quantized. */
 static bool can_be_quantized(const struct param *p)
 {
-    const struct layout_rule *rule = p->source.rule;
-    return !rule || !rule->transposed || rule->below || rule->above;
+    return !p->source.transposed || p->source.rule->below || p->source.rule->above;
 }
 
 /* mxfp4 as gpt-oss has it, [.., groups, 16] bytes: as words [.., groups * 4]. */

@@ -107,7 +107,7 @@ enum name {
  *
  * A parameter is taken from its own name; if that is in no file, from the first rule whose `param` matches and whose `from`
  * is there. Names are without ".weight": the planes of `from` are called .weight, .scales, .biases, .weight_scale_inv, or for
- * a tensor without a module of its own nothing, _scales, _scale_inv, _blocks (with _scales: mxfp4); a bias of the parameter
+ * a tensor without a module of its own nothing, _scales, _scale_inv, _blocks (with _scales: mxfp4, never transposed); a bias of the parameter
  * goes by the same rule, from .bias or _bias. '*' of `from` is what '*' of `param` matched; '#' is the number of a matrix of
  * a stack, each a tensor of its own. A rule without `from` is about the parameter's own tensor. All of a rule's conditions
  * hold together, and what it says is applied in the order of its fields. */

@@ -197,7 +197,9 @@ static void place_rows(struct param *p, const struct layout_rule *rule)
     int64_t              n_in = matrix ? p->shape[p->n_dim - 1] : 1;
     int64_t              n_out = matrix ? p->shape[p->n_dim - 2] : stacked ? p->shape[1] : param_elements(p);
     int64_t              all = rule && rule->parts ? n_out * rule->parts : n_out;
-    bool                 columns = !matrix || (rule && rule->transposed);
+    const char          *suffix = s->suffix[PLANE_WEIGHT];
+    s->transposed = matrix && rule && rule->transposed && !(suffix && strcmp(suffix, "_blocks") == 0);
+    bool columns = !matrix || s->transposed;
     s->n_row = columns ? n_in : all;
     s->n_col = columns ? all : n_in;
     s->pitch = s->n_row;
@@ -283,8 +285,9 @@ static bool try_rule(struct resolver *r, struct param *p, const struct layout_ru
     other_place(p, name, &k);
     *s = (struct param_source){.rule = rule, .apart = k.mark != NULL};
     s->n = !k.mark ? 1 : p->role == ROLE_BIAS && p->n_dim == 2 ? (int)p->shape[0] : param_stack(p);
+    bool found = find_planes(r, s, &k);
     place_rows(p, rule);
-    if (!place_heads(r, p, rule, &star) || !find_planes(r, s, &k)) {
+    if (!found || !place_heads(r, p, rule, &star)) {
         *s = (struct param_source){0};
         return false;
     }
@@ -355,27 +358,27 @@ bool layout_resolve(struct params *p, const struct model_desc *m, const struct c
 
 /* --- for people and adapters -------------------------------------------------------------------------------------- */
 
-bool layout_text(const struct param *p, char out[LAYOUT_NAME + 64])
+bool layout_text(const struct param *p, char out[LAYOUT_TEXT])
 {
-    const struct param_source *s = &p->source;
-    const struct layout_rule  *r = s->rule;
-    char                       part[32] = "";
-    if (!r || !s->name)
+    static const struct layout_rule as_is = {0};
+    const struct param_source      *s = &p->source;
+    const struct layout_rule       *r = s->rule ? s->rule : &as_is;
+    char                            part[48] = "";
+    if (!s->name || layout_is_mlx(p))
         return false;
+    const char *name = s->apart ? s->name : s->plane[PLANE_WEIGHT] ? s->plane[PLANE_WEIGHT][0]->name : s->name;
     if (r->parts)
-        snprintf(part, sizeof part, ", part %d of %d", r->part + 1, r->parts);
-    snprintf(out, LAYOUT_NAME + 64, "%s%s%s%s%s", s->name, part, r->interleaved ? " in turns" : "",
-             r->transposed ? ", transposed" : "",
-             r->scale       ? ", scaled"
-             : r->plus != 0 ? ", less by 1"
-                            : "");
+        snprintf(part, sizeof part, ", part %d of %d%s", r->part + 1, r->parts, r->interleaved ? " in turns" : "");
+    snprintf(out, LAYOUT_TEXT, "%s%s%s%s%s%s", name, r->below || r->above ? ", head by head" : "",
+             s->transposed ? ", transposed" : "", part, r->scale ? ", before scaling" : "",
+             r->plus != 0 ? ", less what is added" : "");
     return true;
 }
 
 bool layout_is_mlx(const struct param *p)
 {
     const struct tensor_view **v = p->source.plane[PLANE_WEIGHT];
-    return !p->source.rule && (!v || begins(v[0]->name, p->name));
+    return !p->source.rule && (!v || !v[0] || begins(v[0]->name, p->name));
 }
 
 /* A name of the original layout and one of the parameters behind it. */

@@ -23,8 +23,9 @@ struct param_source {
     /* The matrices as they are stored, [n_row, n_col] each; a vector, or a bias of a stack's matrix, is one row. In one
      * tensor the i-th begins at row i * pitch + lead. */
     int64_t n_row, n_col, pitch, lead;
-    /* Output o of the parameter's matrix is the output first + o * step of the stored one; those are its rows, or where the
-     * rule says transposed its columns. */
+    /* Output o of the parameter's matrix is the output first + o * step of the stored one; those are its rows, or its columns
+     * where it is transposed (as the rule says, but for mxfp4's _blocks, which never are). */
+    bool         transposed;
     int64_t      first, step;
     struct quant quant; /* as stored; filled by binding, like the next two */
     enum dtype   dtype;
@@ -61,7 +62,8 @@ int layout_layer(const struct model_desc *m, const char *name);
 
 /* How the row is stored, for people: "mlp.experts.#.up_proj", "mlp.gate_up_proj, part 1 of 2, transposed". False: as the MLX
  * layout has it. */
-bool layout_text(const struct param *p, char out[LAYOUT_NAME + 64]);
+#define LAYOUT_TEXT (LAYOUT_NAME + 64)
+bool layout_text(const struct param *p, char out[LAYOUT_TEXT]);
 
 /* Whether its tensors are those of the MLX layout, names and all. */
 bool layout_is_mlx(const struct param *p);

@@ -80,11 +80,6 @@ static bool has_arithmetic(const struct param_source *s)
     return s->rule && (s->rule->scale || s->rule->plus != 0);
 }
 
-static bool is_transposed(const struct param *p)
-{
-    return p->source.rule && p->source.rule->transposed && param_is_matrix(p);
-}
-
 /* Whether a matrix begins within a tile of scales. */
 static bool cuts_tiles(const struct param *p)
 {
@@ -96,7 +91,7 @@ static bool cuts_tiles(const struct param *p)
 /* Whether values have to be looked at, rather than bytes moved. */
 static bool is_computed(const struct param *p)
 {
-    return is_transposed(p) || has_arithmetic(&p->source) || cuts_tiles(p);
+    return p->source.transposed || has_arithmetic(&p->source) || cuts_tiles(p);
 }
 
 static enum dtype dtype_in_use(const struct param *p)
@@ -126,6 +121,11 @@ void planes_bind(struct param *p)
         w->scales = from.scales;
         w->biases = from.biases;
     }
+}
+
+bool planes_are_there(const struct param *p)
+{
+    return p->bytes && data_of(&p->source, PLANE_WEIGHT, 0);
 }
 
 void planes_tensors(const struct param *p, void (*f)(const struct tensor_view *t))
@@ -220,7 +220,7 @@ static int make(const struct param *p, int i, const struct weight *to, struct er
 {
     const struct param_source *s = &p->source;
     const struct origin        from = origin_of(p, i);
-    int64_t                    rows = is_transposed(p) ? BLOCK : 1;
+    int64_t                    rows = s->transposed ? BLOCK : 1;
     if (!is_computed(p) && param_is_matrix(p)) {
         gather_rows(s, &from, to);
         return 0;
@@ -232,7 +232,7 @@ static int make(const struct param *p, int i, const struct weight *to, struct er
         planes_vector(p, i, row);
         quant_narrow(to->dtype, row, to->n_in, (void *)to->data);
     } else {
-        (is_transposed(p) ? compute_columns : compute_rows)(s, &from, to, row);
+        (s->transposed ? compute_columns : compute_rows)(s, &from, to, row);
     }
     free(row);
     return 0;

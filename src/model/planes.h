@@ -18,6 +18,9 @@ int planes_open(const struct param *p, int i, struct weight *w, void **memory, s
 /* The values of a vector, or of the bias of matrix i. out [n of one]. */
 void planes_vector(const struct param *p, int i, float *out);
 
+/* Whether the planes of a bound row can be read: not where headers alone were. */
+bool planes_are_there(const struct param *p);
+
 /* Calls f for every tensor of a bound row. */
 void planes_tensors(const struct param *p, void (*f)(const struct tensor_view *t));
 
