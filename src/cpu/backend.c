@@ -64,10 +64,12 @@ int cpu_backend_new(struct backend **out, const struct cpu_options *o, struct er
     c->rows = row_fns_for(c->level);
     c->lora = lora_fns_for(c->level);
     c->delta = delta_fns_for(c->level);
+    c->ssm = ssm_fns_for(c->level);
     linear_install(c);
     attn_install(c);
     rows_install(c);
     delta_install(c);
+    ssm_install(c);
     route_install(c);
     moe_install(c);
     ops_set_defaults(&c->base.ops);

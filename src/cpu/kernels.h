@@ -17,6 +17,7 @@ struct bf16_fns;   /* linear.h: products of bfloat16 pairs */
 struct attn_fns;   /* attn.h */
 struct row_fns;    /* rows.h: norms, activations, add, rope, conversions */
 struct delta_fns;  /* delta.h: gated delta rule */
+struct ssm_fns;    /* ssm.h: short convolutions, state space models */
 struct lora_fns;   /* lora.h: products with adapters */
 
 struct cpu {
@@ -30,6 +31,7 @@ struct cpu {
     const struct row_fns    *rows;
     const struct lora_fns   *lora;
     const struct delta_fns  *delta;
+    const struct ssm_fns    *ssm;
     struct run_limits        lim;
     struct huge              weights;      /* packed */
     pthread_mutex_t          weights_lock; /* what one thread prepares, another may release */
@@ -53,6 +55,7 @@ const struct attn_fns   *attn_fns_for(enum cpu_level level);
 const struct row_fns    *row_fns_for(enum cpu_level level);
 const struct lora_fns   *lora_fns_for(enum cpu_level level);
 const struct delta_fns  *delta_fns_for(enum cpu_level level);
+const struct ssm_fns    *ssm_fns_for(enum cpu_level level);
 
 void linear_install(struct cpu *c); /* ops embed, linear, linear_many, linear_act_mul; prepare, release, packed_size */
 int  linear_reserve(struct cpu *c, struct error *e);
@@ -60,6 +63,7 @@ int  lora_reserve(struct cpu *c, struct error *e); /* keeps what it had when it 
 void attn_install(struct cpu *c);                  /* op attention */
 int  attn_reserve(struct cpu *c, struct error *e);
 void delta_install(struct cpu *c);                 /* ops delta_gates, delta */
+void ssm_install(struct cpu *c);                   /* ops conv, mamba1, mamba2 */
 void route_install(struct cpu *c); /* op route */
 void moe_install(struct cpu *c);   /* op moe */
 int  moe_reserve(struct cpu *c, struct error *e);

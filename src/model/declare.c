@@ -45,6 +45,13 @@ void declare_vector(const struct declare *k, enum name name, int64_t n, const ch
     declare_array(k, name, "", 1, &n, why, w);
 }
 
+void declare_conv(const struct declare *k, enum name name, int64_t n, int64_t width, const char *why,
+                  const char *bias_why, struct weight *w)
+{
+    declare_array(k, name, ".weight", 3, (const int64_t[]){n, width, 1}, why, w);
+    add_bias(k, name, SHARD_NONE, n, 0, bias_why, w);
+}
+
 void declare_norm(const struct declare *k, enum name name, const struct norm_desc *d, int64_t n, const char *why,
                   struct norm *out)
 {

@@ -26,6 +26,9 @@ void declare_vector(const struct declare *k, enum name name, int64_t n, const ch
  * [1, 1, H, 1] with "". w is one row of all its values. */
 void declare_array(const struct declare *k, enum name name, const char *suffix, int n_dim, const int64_t *shape,
                    const char *why, struct weight *w);
+/* A convolution [n, width, 1], and where bias_why is given its bias [n]. */
+void declare_conv(const struct declare *k, enum name name, int64_t n, int64_t width, const char *why,
+                  const char *bias_why, struct weight *w);
 /* A norm over n columns; nothing when it is absent. */
 void declare_norm(const struct declare *k, enum name name, const struct norm_desc *d, int64_t n, const char *why,
                   struct norm *out);

@@ -21,6 +21,9 @@ enum act_kind {
 };
 
 #define DELTA_K_DIM_MAX 1024 /* widest key of a delta rule */
+#define CONV_WIDTH_MAX 16    /* inputs of a short convolution */
+#define MAMBA1_STATE_MAX 256 /* numbers of a channel's state */
+
 /* How a router turns logits into the scores by which a row's experts are chosen and weighted: SOFTMAX over all experts,
  * SIGMOID of each, or TOP_SOFTMAX: chosen by the logits, weighted by the softmax over those chosen. */
 enum route_score { ROUTE_SOFTMAX, ROUTE_SIGMOID, ROUTE_TOP_SOFTMAX };

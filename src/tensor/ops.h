@@ -34,6 +34,13 @@
  *                    ascending. Equal scores go to the lower id; NaN comes after every number. The logits are overwritten
  *   moe              y = the sum over j, ascending, of weight[j] times the output of expert id[j] for x; an id beyond the
  *                    experts stands for the identity
+ *   conv             y = a causal convolution of every column along each sequence (its last width - 1 inputs are state), then
+ *                    SiLU where it has one; y may be x
+ *   mamba1           the selective scan (Gu and Dao 2023) along each sequence, with the state S [n, n_state]:
+ *                        S = exp(softplus(dt) A) S + (softplus(dt) x) B^T;  y = S C + D x,  A = -exp(a_log)
+ *                    x, dt, y [n], B, C [n_state]; y may be x
+ *   mamba2           likewise (Dao and Gu 2024) with one A and D a head, one B and C [n_state] a group of heads, and dt [n_head]:
+ *                    softplus(dt + dt_bias), within [dt_min, dt_max]; x, y [n_head * head_dim]
  *   linear_many      y[k] = x W_k^T + bias_k for n <= 4 weights of one input (n = 1 allowed)
  *   linear_act_mul   y = act(x G^T) * (x U^T); tmp has y's shape
  *   add_norm         x += scale delta, y = norm(x)
@@ -124,6 +131,28 @@ struct moe {
     struct act     act;
 };
 
+/* A convolution of a few inputs along a sequence, each column by itself. */
+struct conv {
+    int           n, width; /* columns; inputs of an output, 2 .. CONV_WIDTH_MAX */
+    bool          silu;
+    struct weight w;     /* a vector: [n][width], the oldest input first; its bias [n] or NULL */
+    size_t        state; /* where in a sequence's state it begins */
+};
+
+/* Static arguments of a layer's selective scan. */
+struct mamba1 {
+    int           n, n_state; /* channels; numbers of each, at most MAMBA1_STATE_MAX */
+    struct weight a_log, d;   /* vectors: [n][n_state], [n] */
+    size_t        state;
+};
+
+struct mamba2 {
+    int           n_head, head_dim, n_state, n_group; /* n_head is a multiple of n_group */
+    float         dt_min, dt_max;
+    struct weight a_log, dt_bias, d; /* vectors: [n_head] */
+    size_t        state;
+};
+
 struct run;
 struct ops {
 #define PRIM(name, params, args) void(*name) params;
@@ -180,6 +209,23 @@ static inline const struct lora_set *run_lora(const struct run *r, int64_t i)
 static inline size_t delta_state_bytes(const struct delta *d)
 {
     return sizeof(float) * 16 * (size_t)d->n_head * (size_t)d->k_dim * (((size_t)d->v_dim + 15) / 16);
+}
+
+/* Bytes of their states, on every backend: conv [width - 1][n], the oldest input first; mamba1 [n / 16 rounded up][n_state][16];
+ * mamba2 [n_head][head_dim / 16 rounded up][n_state][16]. */
+#define SSM_LANES 16
+static inline size_t conv_state_bytes(const struct conv *c)
+{
+    return sizeof(float) * (size_t)(c->width - 1) * (size_t)c->n;
+}
+static inline size_t mamba1_state_bytes(const struct mamba1 *m)
+{
+    return sizeof(float) * SSM_LANES * (((size_t)m->n + SSM_LANES - 1) / SSM_LANES) * (size_t)m->n_state;
+}
+static inline size_t mamba2_state_bytes(const struct mamba2 *m)
+{
+    size_t slices = ((size_t)m->head_dim + SSM_LANES - 1) / SSM_LANES;
+    return sizeof(float) * SSM_LANES * (size_t)m->n_head * slices * (size_t)m->n_state;
 }
 
 /* Sets every composed operation that the backend left NULL to its default. */

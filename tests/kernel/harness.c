@@ -182,11 +182,13 @@ struct cpu *kc_cpu_new(enum cpu_level level, int threads, enum precision precisi
     c->rows = row_fns_for(level);
     c->attn = attn_fns_for(level);
     c->delta = delta_fns_for(level);
+    c->ssm = ssm_fns_for(level);
     c->lim = *lim;
     c->base.kv_elem_size = precision == PRECISION_EXACT ? 4 : 2;
     rows_install(c);
     attn_install(c);
     delta_install(c);
+    ssm_install(c);
     route_install(c);
     if (attn_reserve(c, &e))
         goto fail;
