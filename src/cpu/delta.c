@@ -7,35 +7,33 @@
 #include "cpu/delta.h"
 
 #include "base/num.h"
-#include "cpu/kernels.h"
-
-#define PARALLEL_MIN 16384 /* elements of work that waking the pool costs; rows.c */
+#include "cpu/scan.h"
 
 const struct delta_fns *delta_fns_for(enum cpu_level level)
 {
     return KERNELS_FOR(delta, level);
 }
 
-struct job {
-    struct run         *run;
-    const struct delta *d;
-    struct tensor       q, k, v, a, b, y;
-};
-
-static const struct delta_fns *fns_of(const struct job *j)
+static const struct delta_fns *fns_of(const struct run *r)
 {
-    return ((const struct cpu *)j->run->backend)->delta;
+    return ((const struct cpu *)r->backend)->delta;
 }
 
+struct gates {
+    struct run         *run;
+    const struct delta *d;
+    struct tensor       q, k, a, b;
+};
+
 /* A vector's values for row i, which its adapters may replace. */
-static const float *values(const struct job *j, int64_t i, const struct weight *w)
+static const float *values(const struct gates *j, int64_t i, const struct weight *w)
 {
     return (j->run->step->lora ? lora_weight_of(run_lora(j->run, i), w) : w)->packed;
 }
 
-static void gates_row(const struct job *j, int64_t i)
+static void gates_row(const struct gates *j, int64_t i)
 {
-    const struct delta_fns *f = fns_of(j);
+    const struct delta_fns *f = fns_of(j->run);
     const struct delta     *d = j->d;
     float                  *a = tensor_row(j->a, i);
     const float            *a_log = values(j, i, &d->a_log), *dt = values(j, i, &d->dt_bias);
@@ -53,8 +51,8 @@ static void gates_row(const struct job *j, int64_t i)
 
 static void gates_part(void *arg, int i, int n)
 {
-    const struct job *j = arg;
-    long              lo, hi;
+    const struct gates *j = arg;
+    long                lo, hi;
     pool_share(j->q.n_row, 1, i, n, &lo, &hi);
     for (long row = lo; row < hi; row++)
         gates_row(j, row);
@@ -63,65 +61,56 @@ static void gates_part(void *arg, int i, int n)
 static void delta_gates(struct run *r, const struct delta *d, struct tensor q, struct tensor k, struct tensor a,
                         struct tensor b)
 {
-    struct job j = {.run = r, .d = d, .q = q, .k = k, .a = a, .b = b};
-    int64_t    cost = 2 * q.n_col + 16 * a.n_col;
-    if (q.n_row > 1 && q.n_row * cost >= PARALLEL_MIN)
+    struct gates j = {r, d, q, k, a, b};
+    int64_t      cost = 2 * q.n_col + 16 * a.n_col;
+    if (q.n_row > 1 && q.n_row * cost >= SCAN_PARALLEL_MIN)
         pool_run(((struct cpu *)r->backend)->pool, gates_part, &j);
     else
         gates_part(&j, 0, 1);
 }
 
-/* Rows [lo, lo + n) of t from column `col` on. */
-static struct tensor part_of(struct tensor t, int64_t lo, int64_t n, int64_t col)
+struct rule {
+    struct scan         scan; /* its items: pairs of slices, head by head */
+    const struct delta *d;
+    struct tensor       q, k, v, decay, b, y;
+};
+
+static int64_t pairs_of(const struct delta *d)
 {
-    return (struct tensor){tensor_row(t, lo) + col, n, t.n_col - col, t.stride};
+    return (d->v_dim + 2 * DELTA_LANES - 1) / (2 * DELTA_LANES);
 }
 
-/* The pair-th pair of slices of all heads, over the rows [lo, lo + n) of one sequence. */
-static void scan_pair(const struct job *j, int64_t pair, int64_t lo, int64_t n, char *state)
+static void rule_item(const struct rule *j, const struct scan_rows *rows, int64_t item)
 {
     const struct delta *d = j->d;
-    int64_t             n_slice = (d->v_dim + DELTA_LANES - 1) / DELTA_LANES, n_pair = (n_slice + 1) / 2;
-    int64_t             h = pair / n_pair, slice = pair % n_pair * 2, col = slice * DELTA_LANES;
+    int64_t             n_slice = (d->v_dim + DELTA_LANES - 1) / DELTA_LANES;
+    int64_t             h = item / pairs_of(d), slice = item % pairs_of(d) * 2, col = slice * DELTA_LANES;
     int64_t             v = h * d->v_dim + col, k = h / (d->n_head / d->n_k_head) * d->k_dim;
+    float              *state = (float *)(void *)(rows->state + d->state);
     struct delta_scan   s = {.k_dim = d->k_dim,
                              .n_col = (int)MIN(d->v_dim - col, 2 * DELTA_LANES),
                              .per_channel = d->per_channel,
-                             .state =
-                                 (float *)(void *)(state + d->state) + (h * n_slice + slice) * d->k_dim * DELTA_LANES,
-                             .q = part_of(j->q, lo, n, k),
-                             .k = part_of(j->k, lo, n, k),
-                             .v = part_of(j->v, lo, n, v),
-                             .decay = part_of(j->a, lo, n, d->per_channel ? h * d->k_dim : h),
-                             .beta = part_of(j->b, lo, n, h),
-                             .y = part_of(j->y, lo, n, v)};
-    fns_of(j)->scan(&s);
+                             .state = state + (h * n_slice + slice) * d->k_dim * DELTA_LANES,
+                             .q = scan_cols(rows, j->q, k),
+                             .k = scan_cols(rows, j->k, k),
+                             .v = scan_cols(rows, j->v, v),
+                             .decay = scan_cols(rows, j->decay, d->per_channel ? h * d->k_dim : h),
+                             .beta = scan_cols(rows, j->b, h),
+                             .y = scan_cols(rows, j->y, v)};
+    fns_of(j->scan.run)->scan(&s);
 }
 
-static void scan_part(void *arg, int i, int n)
+static void rule_items(const struct scan *s, const struct scan_rows *rows, int64_t lo, int64_t hi)
 {
-    const struct job   *j = arg;
-    const struct delta *d = j->d;
-    const struct step  *step = j->run->step;
-    int64_t             n_pair = (d->v_dim + 2 * DELTA_LANES - 1) / (2 * DELTA_LANES);
-    long                lo, hi;
-    pool_share(d->n_head * n_pair, 1, i, n, &lo, &hi);
-    for (int row = 0, end; row < step->n_row; row = end) {
-        for (end = row + 1; end < step->n_row && step->seq[end] == step->seq[row]; end++)
-            ;
-        for (long pair = lo; pair < hi; pair++)
-            scan_pair(j, pair, row, end - row, step->state[step->seq[row]]);
-    }
+    for (int64_t item = lo; item < hi; item++)
+        rule_item((const struct rule *)s, rows, item);
 }
 
 static void delta(struct run *r, const struct delta *d, struct tensor q, struct tensor k, struct tensor v,
                   struct tensor decay, struct tensor b, struct tensor y)
 {
-    struct job j = {.run = r, .d = d, .q = q, .k = k, .v = v, .a = decay, .b = b, .y = y};
-    if ((int64_t)r->step->n_row * d->n_head * d->k_dim * d->v_dim >= PARALLEL_MIN)
-        pool_run(((struct cpu *)r->backend)->pool, scan_part, &j);
-    else
-        scan_part(&j, 0, 1);
+    struct rule j = {{rule_items, r, d->n_head * pairs_of(d)}, d, q, k, v, decay, b, y};
+    scan_run(&j.scan, (int64_t)d->n_head * d->k_dim * d->v_dim);
 }
 
 void delta_install(struct cpu *c)

@@ -3,25 +3,7 @@
 #define MLXCEL_CPU_DELTA_KERNELS_H
 
 #include "cpu/delta.h"
-#include "cpu/vec.h"
-
-/* 1 / (1 + e^-x). */
-VEC_INLINE vf vf_sigmoid(vf x)
-{
-    return vf_div(vf_set1(1), vf_add(vf_set1(1), vf_exp(vf_sub(vf_set1(0), x))));
-}
-
-/* log(1 + e^x) = max(x, 0) + log(1 + e) with e = e^-|x| <= 1; log(1 + e) = 2 atanh(s), s = e / (2 + e) <= 1/3; atanh(s) =
- * s + s^3 p(s^2), p of degree 3, minimax for the relative error (6e-9; found by iterated least squares). */
-VEC_INLINE vf vf_softplus(vf x)
-{
-    vf zero = vf_set1(0), negative = vf_sub(zero, x), two = vf_set1(2);
-    vf e = vf_exp(vf_sub(zero, vf_max(negative, x)));
-    vf s = vf_div(e, vf_add(two, e)), z = vf_mul(s, s);
-    vf p = vf_fma(vf_set1(0x1.1ed7bep-3f), z, vf_set1(0x1.1ebd0ep-3f));
-    p = vf_fma(vf_fma(p, z, vf_set1(0x1.99d208p-3f)), z, vf_set1(0x1.555502p-2f));
-    return vf_fma(two, vf_fma(vf_mul(p, z), s, s), vf_max(x, zero));
-}
+#include "cpu/vec_math.h"
 
 VEC_INLINE vf load_upto(const float *p, int64_t n)
 {

@@ -150,7 +150,8 @@ static void softcap(float cap, float *y, int64_t n)
     ACT(ACT_RELU2, vf_relu2)                                                                                           \
     ACT(ACT_SIGMOID, vf_sigmoid)                                                                                       \
     ACT(ACT_SOFTPLUS, vf_softplus)                                                                                     \
-    ACT(ACT_TANH, vf_tanh)
+    ACT(ACT_TANH, vf_tanh)                                                                                             \
+    ACT(ACT_IDENTITY, vf_identity)
 
 #define ACT(kind, f)                                                                                                   \
     VEC_INLINE vf act_##f(vf x, const float *p)                                                                        \

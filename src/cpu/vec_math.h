@@ -69,6 +69,11 @@ VEC_INLINE vf vf_softplus(vf x)
     return vf_add(vf_max(zero, x), log1p);
 }
 
+VEC_INLINE vf vf_identity(vf x)
+{
+    return x;
+}
+
 VEC_INLINE vf vf_relu(vf x)
 {
     return vf_max(vf_set1(0), x);

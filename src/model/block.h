@@ -17,7 +17,7 @@ struct block {
                     struct tensor y);
 };
 
-extern const struct block mix_attn, ff_gated, ff_plain, ff_moe;
+extern const struct block mix_attn, mix_delta, mix_kda, mix_shortconv, ff_gated, ff_plain, ff_moe;
 
 /* Of a kind; NULL for NONE. */
 const struct block *block_of_mix(enum mix_kind kind);

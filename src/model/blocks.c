@@ -4,7 +4,12 @@
 
 const struct block *block_of_mix(enum mix_kind kind)
 {
-    static const struct block *const blocks[MIX_KINDS] = {[MIX_ATTN] = &mix_attn};
+    static const struct block *const blocks[MIX_KINDS] = {
+        [MIX_ATTN] = &mix_attn,
+        [MIX_DELTA] = &mix_delta,
+        [MIX_KDA] = &mix_kda,
+        [MIX_SHORTCONV] = &mix_shortconv,
+    };
     return blocks[kind];
 }
 

@@ -19,8 +19,8 @@
 #define DESC_ROPES_MAX 4
 
 /* Blocks; blocks.c has the table of their functions. */
-enum mix_kind { MIX_NONE, MIX_ATTN, MIX_KINDS };                /* token mixers: mix_*.c */
-enum ff_kind { FF_NONE, FF_GATED, FF_PLAIN, FF_MOE, FF_KINDS }; /* feed-forward blocks: ff_*.c */
+enum mix_kind { MIX_NONE, MIX_ATTN, MIX_DELTA, MIX_KDA, MIX_SHORTCONV, MIX_KINDS }; /* token mixers: mix_*.c */
+enum ff_kind { FF_NONE, FF_GATED, FF_PLAIN, FF_MOE, FF_KINDS };                     /* feed-forward blocks: ff_*.c */
 
 /* How a layer puts its blocks together, r being its residual factor and a norm that is absent the identity:
  *   SEQUENTIAL   x += r mix_post(mix(mix_norm(x)));  x += r ff_post(ff(ff_norm(x)))
@@ -70,6 +70,19 @@ struct moe_desc {
     int              n_latent;    /* width that the experts work at, between two projections; 0: n_embd */
 };
 
+/* A delta net: key and value heads, the width of its short convolution, the norm of every head of its output. */
+struct delta_desc {
+    int  n_k_head, n_head, k_dim, v_dim;
+    int  conv;
+    bool fused; /* q, k, v and the gate in one matrix, the two gates of the rule in another: head by head of keys */
+    struct norm_desc norm;
+};
+
+struct shortconv_desc {
+    int  conv; /* width */
+    bool bias; /* of all three parameters */
+};
+
 struct layer_desc {
     enum mix_kind    mix;
     enum ff_kind     ff;
@@ -77,6 +90,9 @@ struct layer_desc {
     struct norm_desc mix_norm, mix_post, ff_norm, ff_post;
     struct attn_desc attn;
     struct ff_desc   ffn;
+
+    const struct delta_desc     *delta; /* of MIX_DELTA and MIX_KDA; in the description's arena, as are the next */
+    const struct shortconv_desc *shortconv;
 
     const struct moe_desc *moe; /* of FF_MOE; in the description's arena */
 };

@@ -48,6 +48,9 @@ static double exact(enum act_kind kind, double x, double *size)
     case ACT_TANH:
         y = tanh(x);
         break;
+    case ACT_IDENTITY:
+        y = x;
+        break;
     case ACT_XIELU:
         y = xielu[2] * x + (x > 0 ? xielu[0] * x * x : xielu[1] * (expm1(fmin(x, xielu[3])) - x));
         *size = fabs(xielu[2] * x) + (x > 0 ? y : xielu[1] * (1 - expm1(x) - x));
