@@ -4,18 +4,7 @@
 
 #include "base/num.h"
 #include "cpu/ssm.h"
-#include "cpu/vec.h"
-
-/* log(1 + e^x) = max(x, 0) + log(1 + u), u = e^-|x|; log(1 + u) = 2 atanh(s) = 2 (s + s^3 p(s^2)), s = u / (2 + u), p minimax
- * for the relative error (6e-9). */
-VEC_INLINE vf vf_softplus(vf x)
-{
-    vf zero = vf_set1(0), two = vf_set1(2), u = vf_exp(vf_sub(zero, vf_max(vf_sub(zero, x), x)));
-    vf s = vf_div(u, vf_add(two, u)), z = vf_mul(s, s);
-    vf p = vf_fma(vf_set1(0x1.1ed7bep-3f), z, vf_set1(0x1.1ebd0ep-3f));
-    p = vf_fma(vf_fma(p, z, vf_set1(0x1.99d208p-3f)), z, vf_set1(0x1.555502p-2f));
-    return vf_add(vf_max(zero, x), vf_mul(two, vf_fma(vf_mul(p, z), s, s)));
-}
+#include "cpu/vec_math.h"
 
 /* 16 floats from p, of which n are there. */
 VEC_INLINE vf load_some(const float *p, int n)

@@ -136,7 +136,8 @@ static bool to_int(const json_t *v, int64_t lo, int64_t hi, int64_t *out)
 
 static bool to_num(const json_t *v, double lo, double hi, double *out)
 {
-    const char *s = json_string_value(v);
+    const json_t *wrapped = json_object_get(v, "__float__"); /* as transformers 5 writes what JSON lacks */
+    const char   *s = json_string_value(wrapped ? wrapped : v);
     if (s && strcmp(s, "Infinity") == 0)
         *out = INFINITY;
     else if (s && strcmp(s, "-Infinity") == 0)

@@ -18,6 +18,7 @@ struct block {
 };
 
 extern const struct block mix_attn, mix_delta, mix_kda, mix_shortconv, ff_gated, ff_plain, ff_moe;
+extern const struct block mix_mamba1, mix_mamba2, mix_attn_mamba2;
 
 /* Of a kind; NULL for NONE. */
 const struct block *block_of_mix(enum mix_kind kind);

@@ -9,6 +9,9 @@ const struct block *block_of_mix(enum mix_kind kind)
         [MIX_DELTA] = &mix_delta,
         [MIX_KDA] = &mix_kda,
         [MIX_SHORTCONV] = &mix_shortconv,
+        [MIX_MAMBA1] = &mix_mamba1,
+        [MIX_MAMBA2] = &mix_mamba2,
+        [MIX_ATTN_MAMBA2] = &mix_attn_mamba2,
     };
     return blocks[kind];
 }

@@ -19,8 +19,18 @@
 #define DESC_ROPES_MAX 4
 
 /* Blocks; blocks.c has the table of their functions. */
-enum mix_kind { MIX_NONE, MIX_ATTN, MIX_DELTA, MIX_KDA, MIX_SHORTCONV, MIX_KINDS }; /* token mixers: mix_*.c */
-enum ff_kind { FF_NONE, FF_GATED, FF_PLAIN, FF_MOE, FF_KINDS };                     /* feed-forward blocks: ff_*.c */
+enum mix_kind {
+    MIX_NONE,
+    MIX_ATTN,
+    MIX_DELTA,
+    MIX_KDA,
+    MIX_SHORTCONV,
+    MIX_MAMBA1,
+    MIX_MAMBA2,
+    MIX_ATTN_MAMBA2,
+    MIX_KINDS
+};                                                              /* token mixers: mix_*.c */
+enum ff_kind { FF_NONE, FF_GATED, FF_PLAIN, FF_MOE, FF_KINDS }; /* feed-forward blocks: ff_*.c */
 
 /* How a layer puts its blocks together, r being its residual factor and a norm that is absent the identity:
  *   SEQUENTIAL   x += r mix_post(mix(mix_norm(x)));  x += r ff_post(ff(ff_norm(x)))
@@ -83,6 +93,22 @@ struct shortconv_desc {
     bool bias; /* of all three parameters */
 };
 
+/* Mamba's mixers; tensor/ops.h (struct conv, mamba1, mamba2) says what the numbers do. */
+struct mamba1_desc {
+    int              n, n_state, dt_rank; /* n: inner width */
+    int              width;               /* of the convolution */
+    bool             conv_bias, bias;     /* bias: of the projections from and to the residual stream */
+    struct norm_desc norm;                /* of the time step's factors, B and C, each */
+};
+
+struct mamba2_desc {
+    int              n_head, head_dim, n_state, n_group, width;
+    bool             conv_bias, bias;
+    float            dt_min, dt_max;
+    struct norm_desc norm;       /* of the heads of each group */
+    bool             norm_first; /* before the gate, not behind it */
+};
+
 struct layer_desc {
     enum mix_kind    mix;
     enum ff_kind     ff;
@@ -93,6 +119,9 @@ struct layer_desc {
 
     const struct delta_desc     *delta; /* of MIX_DELTA and MIX_KDA; in the description's arena, as are the next */
     const struct shortconv_desc *shortconv;
+    const struct mamba1_desc    *mamba1;
+    const struct mamba2_desc    *mamba2;     /* of MIX_MAMBA2 and MIX_ATTN_MAMBA2 */
+    float                        attn_scale; /* of MIX_ATTN_MAMBA2: multiplies the attention's output */
 
     const struct moe_desc *moe; /* of FF_MOE; in the description's arena */
 };

@@ -38,7 +38,7 @@
  *                    SiLU where it has one; y may be x
  *   mamba1           the selective scan (Gu and Dao 2023) along each sequence, with the state S [n, n_state]:
  *                        S = exp(softplus(dt) A) S + (softplus(dt) x) B^T;  y = S C + D x,  A = -exp(a_log)
- *                    x, dt, y [n], B, C [n_state]; y may be x
+ *                    x, dt, y [n], B, C [n_state]; y may be x here and in mamba2
  *   mamba2           likewise (Dao and Gu 2024) with one A and D a head, one B and C [n_state] a group of heads, and dt [n_head]:
  *                    softplus(dt + dt_bias), within [dt_min, dt_max]; x, y [n_head * head_dim]
  *   linear_many      y[k] = x W_k^T + bias_k for n <= 4 weights of one input (n = 1 allowed)

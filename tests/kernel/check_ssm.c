@@ -259,7 +259,7 @@ static void check_case(struct kc *k, enum kind kind, struct cpu *scalar, struct 
     kc_close(k, "against double", want.data, ref, bound, n);
     run_all(k, one, &f, false, false, got);
     kc_same_floats(k, "against scalar", got.data, want.data, n);
-    run_all(k, many, &f, true, kc_below(k, 2) && kind != MAMBA2, got);
+    run_all(k, many, &f, true, kc_below(k, 2), got);
     kc_same_floats(k, "in pieces, by three threads", got.data, want.data, n);
     fixture_free(k, &f);
     kc_unguard(k, want.data);
