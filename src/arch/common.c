@@ -1,59 +1,81 @@
-/* What families share: rope fields, windows, activations; contracts in family.h. */
+/* What families share: windows, activations; contracts in family.h. Rope: rope.c. */
 #include <string.h>
 
 #include "arch/family.h"
 
-static void scaling(struct rope_desc *r, struct config *c, const struct config_rope *f)
+int arch_window(struct config *c, int fallback)
 {
-    struct config *s = f->fields;
-    if (!strcmp(f->type, "default"))
-        return;
-    if (!strcmp(f->type, "linear")) {
-        r->scaling = ROPE_LINEAR;
-        r->factor = config_num(s, "factor", 1e-3, 1e6);
-    } else if (!strcmp(f->type, "llama3")) {
-        r->scaling = ROPE_LLAMA3;
-        r->factor = config_num(s, "factor", 1e-3, 1e6);
-        r->low_freq_factor = config_num(s, "low_freq_factor", 1e-3, 1e6);
-        r->high_freq_factor = config_num(s, "high_freq_factor", 1e-3, 1e6);
-        r->original_context = config_int_or(s, "original_max_position_embeddings", 1, (int64_t)1 << 31,
-                                            config_int_or(c, "max_position_embeddings", 1, (int64_t)1 << 31, 8192));
-        if (r->high_freq_factor <= r->low_freq_factor)
-            config_fault(s, ERR_MISFIT, "high_freq_factor", "is %g, more than low_freq_factor (%g) is needed",
-                         r->high_freq_factor, r->low_freq_factor);
-    } else
-        config_fault(s, ERR_UNSUPPORTED, "rope_type", "is \"%s\"; supported: default, linear, llama3", f->type);
+    return config_is_null(c, "sliding_window") ? 0 : (int)config_int_or(c, "sliding_window", 1, 1 << 30, fallback);
 }
 
-void arch_rope(struct rope_desc *r, struct config *c, int dims, double default_theta)
+int arch_pattern(struct config *c, int fallback)
 {
-    struct config_rope f = config_rope(c, default_theta, 1);
-    *r = (struct rope_desc){
-        .dims = dims, .theta = f.theta, .factor = 1, .interleaved = config_bool_or(c, "rope_traditional", false)};
-    if (f.partial != 1)
-        config_fault(c, ERR_UNSUPPORTED, "partial_rotary_factor", "is %g; this family rotates the whole head",
-                     f.partial);
-    if (f.fields)
-        scaling(r, c, &f);
-    if (dims % 2)
-        config_fault(c, ERR_MISFIT, "head_dim", "is %d, an even number is needed (rotary pairs)", dims);
+    const char *key = config_has(c, "sliding_window_pattern") ? "sliding_window_pattern" : "_sliding_window_pattern";
+    return config_array_len(c, "layer_types") >= 0 ? fallback
+                                                   : (int)config_int_or(c, key, 1, DESC_LAYERS_MAX, fallback);
+}
+
+bool arch_slides(const struct model_desc *m, struct config *c, int i, bool fallback)
+{
+    int n = config_array_len(c, "layer_types");
+    if (n < 0)
+        return fallback;
+    if (n != m->n_layer) {
+        if (i == 0)
+            config_fault(c, ERR_MISFIT, "layer_types", "has %d entries, num_hidden_layers (%d) are needed", n,
+                         m->n_layer);
+        return false;
+    }
+    const char *type = config_array_str(c, "layer_types", i);
+    bool        slides = !strcmp(type, "sliding_attention");
+    if (!slides && strcmp(type, "full_attention"))
+        config_fault(c, ERR_UNSUPPORTED, "layer_types",
+                     "has \"%s\" at %d; supported: full_attention, sliding_attention", type, i);
+    return slides;
 }
 
 void arch_windows(struct model_desc *m, struct config *c, int window, int from)
 {
-    int n = config_array_len(c, "layer_types");
-    if (n >= 0 && n != m->n_layer) {
-        config_fault(c, ERR_MISFIT, "layer_types", "has %d entries, num_hidden_layers (%d) are needed", n, m->n_layer);
-        return;
-    }
+    for (int i = 0; i < m->n_layer; i++)
+        m->layer[i].attn.window = arch_slides(m, c, i, i >= from) ? window : 0;
+}
+
+void arch_windows_every(struct model_desc *m, struct config *c, int window, int every)
+{
+    for (int i = 0; i < m->n_layer; i++)
+        m->layer[i].attn.window = arch_slides(m, c, i, (i + 1) % every != 0) ? window : 0;
+}
+
+void arch_rope_of_windows(struct model_desc *m, struct config *c, struct arena *a, const struct rope_rule *rule)
+{
+    int rope = -1;
     for (int i = 0; i < m->n_layer; i++) {
-        const char *type = n < 0 ? NULL : config_array_str(c, "layer_types", i);
-        bool        slides = type ? !strcmp(type, "sliding_attention") : i >= from;
-        if (type && !slides && strcmp(type, "full_attention"))
-            config_fault(c, ERR_UNSUPPORTED, "layer_types",
-                         "has \"%s\" at %d; supported: full_attention, sliding_attention", type, i);
-        m->layer[i].attn.window = slides ? window : 0;
+        struct attn_desc *attn = &m->layer[i].attn;
+        if (!attn->window)
+            continue;
+        if (rope < 0)
+            rope = arch_add_rope(m, c, a, attn->head_dim, rule);
+        attn->rope = rope;
     }
+}
+
+float arch_softcap(struct config *c, const char *key, float fallback)
+{
+    return config_is_null(c, key) ? 0 : (float)config_num_or(c, key, 1e-3, 1e6, fallback);
+}
+
+void arch_wrapped(struct model_desc *m)
+{
+    static const struct layout_prefix newer[] = {
+        {"language_model.model.", "model.language_model."}, {"language_model.lm_head", "lm_head"}, {0}};
+    static const char *const towers[] = {"*.rotary_emb.inv_freq", "*vision_tower.*", "*multi_modal_projector.*",
+                                         "*lm_head.*", /* redundant beside tied embeddings */
+                                         NULL};
+    static const char *const towers_untied[] = {"*.rotary_emb.inv_freq", "*vision_tower.*", "*multi_modal_projector.*",
+                                                NULL};
+    m->prefix = "language_model.";
+    m->layout_prefix = newer;
+    m->ignore = m->tie == TIE_YES ? towers : towers_untied;
 }
 
 void arch_need_silu(struct config *c, const char *key)

@@ -4,19 +4,83 @@
 
 #include "arch/arch.h"
 
+void arch_cohere(struct model_desc *m, struct config *c, struct arena *a);
+void arch_cohere2(struct model_desc *m, struct config *c, struct arena *a);
+void arch_exaone4(struct model_desc *m, struct config *c, struct arena *a);
+void arch_gemma(struct model_desc *m, struct config *c, struct arena *a);
+void arch_gemma2(struct model_desc *m, struct config *c, struct arena *a);
+void arch_gemma3(struct model_desc *m, struct config *c, struct arena *a);
+void arch_gemma3_text(struct model_desc *m, struct config *c, struct arena *a);
+void arch_hunyuan_v1_dense(struct model_desc *m, struct config *c, struct arena *a);
+void arch_internlm2(struct model_desc *m, struct config *c, struct arena *a);
+void arch_internlm3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_llama(struct model_desc *m, struct config *c, struct arena *a);
+void arch_mimo(struct model_desc *m, struct config *c, struct arena *a);
+void arch_minicpm(struct model_desc *m, struct config *c, struct arena *a);
+void arch_ministral3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_mistral(struct model_desc *m, struct config *c, struct arena *a);
+void arch_mistral3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_mixtral(struct model_desc *m, struct config *c, struct arena *a);
+void arch_olmo2(struct model_desc *m, struct config *c, struct arena *a);
+void arch_olmo3(struct model_desc *m, struct config *c, struct arena *a);
+void arch_phi3(struct model_desc *m, struct config *c, struct arena *a);
+void arch_seed_oss(struct model_desc *m, struct config *c, struct arena *a);
+void arch_smollm3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen2_moe(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen3_moe(struct model_desc *m, struct config *c, struct arena *a);
 
-/* Rope of the usual fields (rope_theta with rope_scaling, or rope_parameters) over `dims` features. Scalings that are not
- * built are refused by name. */
-void arch_rope(struct rope_desc *r, struct config *c, int dims, double default_theta);
-/* Sets window on the layers whose layer_types entry is "sliding_attention"; without layer_types on all layers >= from. */
+/* How a family's rope differs from Llama's; all zero: not at all. */
+struct rope_rule {
+    double      theta;       /* when absent; 0: 10000 */
+    const char *theta_key;   /* where older files have it instead of rope_theta */
+    double      partial;     /* share of the head that rotates, when absent; 0: always the whole head */
+    const char *partial_key; /* where older files have it instead of partial_rotary_factor */
+    bool        interleaved; /* pairs are neighbours */
+    const char *layer_type;  /* whose object counts where rope_parameters has one per layer type; NULL: it has not */
+    /* Where one object counts for all, it is for other layers: these are unscaled, with the base of theta_key (or, without
+     * one, the others'). */
+    bool local;
+    /* original_max_position_embeddings when absent beside the object, whatever stands in it; 0: what stands in it. */
+    int64_t original_context;
+};
+/* Adds the rope of the usual fields (rope_theta with rope_scaling, or rope_parameters) over heads of head_dim features;
+ * returns its index. Unknown scalings are refused by name. m->n_context must be known. */
+int  arch_add_rope(struct model_desc *m, struct config *c, struct arena *a, int head_dim, const struct rope_rule *rule);
+void arch_rope_of(struct rope_desc *r, struct model_desc *m, struct config *c, struct arena *a, int head_dim,
+                  const struct rope_rule *rule);
+/* Where layers with a window have another rope than the rest: gives it to them. */
+void arch_rope_of_windows(struct model_desc *m, struct config *c, struct arena *a, const struct rope_rule *rule);
+
+/* What a family of the usual shape has in place of Llama's; all zero: nothing. */
+struct dense_rule {
+    int              n_embd, n_ff, n_vocab, n_head; /* when absent; 0: must be there */
+    int              head_dim;                      /* when absent; 0: hidden_size / heads */
+    int              n_kv_head; /* when absent (where it is null as many as heads); 0: as many as heads */
+    int              n_context; /* max_position_embeddings when absent; 0: 2048 */
+    const char      *eps_key;   /* of the norms; NULL: rms_norm_eps */
+    double           eps;       /* when absent; 0: 1e-6 */
+    bool             own_act;   /* the family reads the activation; otherwise it is hidden_act, SiLU */
+    struct rope_rule rope;
+};
+/* Pre-norm layers of grouped-head attention and a gated feed-forward block, by the usual fields. */
+void arch_dense(struct model_desc *m, struct config *c, struct arena *a, const struct dense_rule *d);
+
+/* sliding_window; null: 0, none. */
+int arch_window(struct config *c, int fallback);
+/* sliding_window_pattern, where there is no layer_types. */
+int arch_pattern(struct config *c, int fallback);
+/* Whether layer i is "sliding_attention" of layer_types; `fallback` without that field. */
+bool arch_slides(const struct model_desc *m, struct config *c, int i, bool fallback);
+/* Sets window on the layers that slide by layer_types; without it on all layers >= from, or on all but every `every`-th. */
 void arch_windows(struct model_desc *m, struct config *c, int window, int from);
+void arch_windows_every(struct model_desc *m, struct config *c, int window, int every);
+/* A soft cap; null: 0, none. */
+float arch_softcap(struct config *c, const char *key, float fallback);
+/* The model is the language part of a checkpoint with towers: names begin with "language_model.", towers are ignored. After
+ * the rest of the description. */
+void arch_wrapped(struct model_desc *m);
 /* A fault unless the field is absent or one of SiLU's names. */
 void arch_need_silu(struct config *c, const char *key);
 

@@ -1,109 +1,128 @@
-/* Llama and its near kin: pre-norm residual layers of grouped-head attention and a gated SiLU feed-forward block.
- *
- * Fields that give a parameter its shape must be there, except head_dim and num_key_value_heads. What is absent has the
- * default of transformers' config class, which for those two may be Llama's older rule (hidden_size / heads; as many as
- * heads). */
+/* Llama and its near kin. */
+#include <string.h>
+
 #include "arch/family.h"
-
-static const char *const ignored[] = {
-    "*.rotary_emb.inv_freq", /* a buffer, recomputed */
-    "lm_head.*",             /* redundant beside tied embeddings */
-    NULL,
-};
-
-static const char *const ignored_untied[] = {"*.rotary_emb.inv_freq", NULL};
-
-/* What absent fields mean; 0: the older rule. */
-struct defaults {
-    int head_dim, n_kv_head, n_context;
-};
-
-static int head_dim(struct config *c, int n_embd, int n_head, int fallback)
-{
-    if (config_has(c, "head_dim") || fallback)
-        return (int)config_int_or(c, "head_dim", 1, 4096, fallback);
-    if (n_embd % n_head)
-        config_fault(c, ERR_MISFIT, "num_attention_heads",
-                     "is %d, a divisor of hidden_size (%d) is needed where head_dim is absent", n_head, n_embd);
-    return n_embd / n_head > 0 ? n_embd / n_head : 1;
-}
-
-static void describe(struct model_desc *m, struct config *c, struct arena *a, const struct defaults *d)
-{
-    m->n_embd = (int)config_int(c, "hidden_size", 1, 1 << 20);
-    m->n_layer = (int)config_int(c, "num_hidden_layers", 1, DESC_LAYERS_MAX);
-    m->n_vocab = (int)config_int(c, "vocab_size", 1, 1 << 24);
-    m->n_context = config_int_or(c, "max_position_embeddings", 1, (int64_t)1 << 31, d->n_context);
-    m->norm = (struct norm_desc){.kind = NORM_RMS, .eps = (float)config_num_or(c, "rms_norm_eps", 0, 1, 1e-6)};
-    m->tie = !config_has(c, "tie_word_embeddings")             ? TIE_BY_FILE
-             : config_bool_or(c, "tie_word_embeddings", false) ? TIE_YES
-                                                               : TIE_NO;
-    m->ignore = m->tie == TIE_YES ? ignored : ignored_untied;
-    int              n_head = (int)config_int(c, "num_attention_heads", 1, 1 << 14);
-    int              n_kv_head = d->n_kv_head && !config_is_null(c, "num_key_value_heads") ? d->n_kv_head : n_head;
-    struct attn_desc attn = {.n_head = n_head,
-                             .n_kv_head = (int)config_int_or(c, "num_key_value_heads", 1, 1 << 14, n_kv_head),
-                             .head_dim = head_dim(c, m->n_embd, n_head, d->head_dim)};
-    attn.qkv_bias = attn.o_bias = config_bool_or(c, "attention_bias", false);
-    attn.scale = (float)(1.0 / __builtin_sqrt((double)attn.head_dim));
-    struct ff_desc ff = {.n_ff = (int)config_int(c, "intermediate_size", 1, 1 << 24),
-                         .bias = config_bool_or(c, "mlp_bias", false)};
-    arch_need_silu(c, "hidden_act");
-    m->n_rope = 1;
-    arch_rope(&m->rope[0], c, attn.head_dim, 10000.0);
-    m->layer = arena_calloc(a, (size_t)m->n_layer, sizeof *m->layer);
-    if (!m->layer) {
-        config_fault(c, ERR_NOMEM, "num_hidden_layers", "is %d: out of memory for the layers", m->n_layer);
-        m->n_layer = 0;
-        return;
-    }
-    for (int i = 0; i < m->n_layer; i++)
-        m->layer[i] = (struct layer_desc){
-            .mix = MIX_ATTN, .ff = FF_GATED, .mix_norm = m->norm, .ff_norm = m->norm, .attn = attn, .ffn = ff};
-}
 
 /* Llama (Touvron et al. 2023; Llama 3: Dubey et al. 2024). */
 void arch_llama(struct model_desc *m, struct config *c, struct arena *a)
 {
-    describe(m, c, a, &(struct defaults){.n_context = 2048});
-}
-
-/* sliding_window; null: none. */
-static int window_of(struct config *c)
-{
-    return config_is_null(c, "sliding_window") ? 0 : (int)config_int_or(c, "sliding_window", 1, 1 << 30, 4096);
-}
-
-/* Where use_sliding_window is set, layer_types or else max_window_layers says which layers see a window. */
-static void qwen_windows(struct model_desc *m, struct config *c)
-{
-    if (config_bool_or(c, "use_sliding_window", false))
-        arch_windows(m, c, window_of(c), (int)config_int_or(c, "max_window_layers", 0, 1 << 20, 28));
+    arch_dense(m, c, a, &(struct dense_rule){0});
 }
 
 /* Mistral 7B (Jiang et al. 2023): Llama without biases; every layer sees a window of keys when sliding_window is a number. */
 void arch_mistral(struct model_desc *m, struct config *c, struct arena *a)
 {
-    describe(m, c, a, &(struct defaults){.n_kv_head = 8, .n_context = 131072});
-    arch_windows(m, c, window_of(c), 0);
+    arch_dense(m, c, a, &(struct dense_rule){.n_kv_head = 8, .n_context = 131072});
+    arch_windows(m, c, arch_window(c, 4096), 0);
 }
 
-/* Qwen 2 and 2.5: Llama with biases on q, k and v; use_sliding_window makes the layers from max_window_layers on see a window. */
-void arch_qwen2(struct model_desc *m, struct config *c, struct arena *a)
+/* Ministral 3: Mistral whose queries grow with the logarithm of their position beyond the original context. */
+void arch_ministral3(struct model_desc *m, struct config *c, struct arena *a)
 {
-    describe(m, c, a, &(struct defaults){.n_kv_head = 32, .n_context = 32768});
+    arch_dense(m, c, a, &(struct dense_rule){.n_kv_head = 8, .n_context = 262144, .eps = 1e-5, .rope = {.theta = 1e6}});
+    struct config_rope f = config_rope(c, NULL, 1e6, 1);
+    double             beta = f.fields ? config_num_or(f.fields, "llama_4_scaling_beta", 0, 1e3, 0) : 0;
     for (int i = 0; i < m->n_layer; i++) {
-        m->layer[i].attn.qkv_bias = true;
-        m->layer[i].attn.o_bias = false;
+        m->layer[i].attn.position_scale = (float)beta;
+        m->layer[i].attn.position_unit = m->rope[0].original_context ? m->rope[0].original_context : m->n_context;
     }
-    qwen_windows(m, c);
+    arch_windows(m, c, arch_window(c, 0), 0);
 }
 
-/* Qwen 3: Llama with an RMS norm on every q and k head before rope; head_dim is explicit. */
-void arch_qwen3(struct model_desc *m, struct config *c, struct arena *a)
+/* The language model of Mistral 3 with vision: Mistral or Ministral 3. */
+void arch_mistral3(struct model_desc *m, struct config *c, struct arena *a)
 {
-    describe(m, c, a, &(struct defaults){.head_dim = 128, .n_kv_head = 32, .n_context = 32768});
-    for (int i = 0; i < m->n_layer; i++)
+    struct config *text = config_object(c, "text_config");
+    const char    *type = text ? config_str_or(text, "model_type", "mistral") : "mistral";
+    if (!strcmp(type, "ministral3"))
+        arch_ministral3(m, c, a);
+    else if (!strcmp(type, "mistral"))
+        arch_mistral(m, c, a);
+    else
+        config_fault(text, ERR_UNSUPPORTED, "model_type", "is \"%s\"; supported: mistral, ministral3", type);
+    arch_wrapped(m);
+}
+
+/* SmolLM 3: Llama without a rope on every no_rope_layer_interval-th layer; no_rope_layers names those that have one. */
+void arch_smollm3(struct model_desc *m, struct config *c, struct arena *a)
+{
+    arch_dense(m, c, a, &(struct dense_rule){.n_kv_head = 4, .n_context = 32768, .rope = {.theta = 2e6}});
+    int  every = (int)config_int_or(c, "no_rope_layer_interval", 1, DESC_LAYERS_MAX, 4);
+    int  n = config_array_len(c, "no_rope_layers");
+    bool slides = config_bool_or(c, "use_sliding_window", false);
+    if (n >= 0 && n != m->n_layer) {
+        config_fault(c, ERR_MISFIT, "no_rope_layers", "has %d entries, num_hidden_layers (%d) are needed", n,
+                     m->n_layer);
+        return;
+    }
+    int window = slides ? arch_window(c, 0) : 0;
+    for (int i = 0; i < m->n_layer; i++) {
+        bool has_rope = n < 0 ? (i + 1) % every != 0 : config_array_int(c, "no_rope_layers", i, 0, 1);
+        if (!has_rope)
+            m->layer[i].attn.rope = -1;
+        m->layer[i].attn.window = arch_slides(m, c, i, !has_rope) ? window : 0;
+    }
+}
+
+/* Seed-OSS (ByteDance 2025): Llama with biases on q, k and v, and one of its own for o. */
+void arch_seed_oss(struct model_desc *m, struct config *c, struct arena *a)
+{
+    arch_dense(m, c, a, &(struct dense_rule){.head_dim = 128, .n_kv_head = 8, .n_context = 524288});
+    for (int i = 0; i < m->n_layer; i++) {
+        m->layer[i].attn.qkv_bias = config_bool_or(c, "attention_bias", true);
+        m->layer[i].attn.o_bias = config_bool_or(c, "attention_out_bias", false);
+    }
+}
+
+/* InternLM 3: Llama whose biases have other names in older files. */
+void arch_internlm3(struct model_desc *m, struct config *c, struct arena *a)
+{
+    arch_dense(m, c, a, &(struct dense_rule){.head_dim = 128, .n_kv_head = 2, .n_context = 32768, .eps = 1e-5});
+    bool qkv = config_bool_or(c, "qkv_bias", config_bool_or(c, "attention_bias", false));
+    bool rest = config_bool_or(c, "bias", config_bool_or(c, "mlp_bias", false));
+    for (int i = 0; i < m->n_layer; i++) {
+        m->layer[i].attn.qkv_bias = qkv;
+        m->layer[i].attn.o_bias = m->layer[i].ffn.bias = rest;
+    }
+}
+
+/* InternLM 2: Llama with q, k and v of each key/value head in one matrix. */
+void arch_internlm2(struct model_desc *m, struct config *c, struct arena *a)
+{
+    arch_dense(m, c, a, &(struct dense_rule){.n_context = 32768, .eps = 1e-5});
+    for (int i = 0; i < m->n_layer; i++) {
+        m->layer[i].attn.qkv = QKV_GROUPS;
+        m->layer[i].attn.qkv_bias = m->layer[i].attn.o_bias = config_bool_or(c, "bias", true);
+    }
+    m->name[NAME_EMBED] = "model.tok_embeddings";
+    m->name[NAME_HEAD] = "output";
+    m->name[NAME_MIX_NORM] = "attention_norm";
+    m->name[NAME_FF_NORM] = "ffn_norm";
+    m->name[NAME_QKV] = "attention.wqkv";
+    m->name[NAME_O] = "attention.wo";
+    m->name[NAME_GATE] = "feed_forward.w1";
+    m->name[NAME_UP] = "feed_forward.w3";
+    m->name[NAME_DOWN] = "feed_forward.w2";
+}
+
+/* MiniCPM (Hu et al. 2024): Llama with scaled embeddings, residuals and logits. */
+void arch_minicpm(struct model_desc *m, struct config *c, struct arena *a)
+{
+    arch_dense(m, c, a, &(struct dense_rule){0});
+    m->embed_scale = (float)config_num_or(c, "scale_emb", 1e-6, 1e6, 1);
+    m->residual_scale =
+        (float)(config_num_or(c, "scale_depth", 1e-6, 1e6, 1) / __builtin_sqrt(m->n_layer > 0 ? m->n_layer : 1));
+    m->logit_scale = (float)(config_num_or(c, "dim_model_base", 1, 1e6, 1) / m->n_embd);
+}
+
+/* Hunyuan (Tencent), dense: Llama with norms of queries and keys behind the rope. */
+void arch_hunyuan_v1_dense(struct model_desc *m, struct config *c, struct arena *a)
+{
+    arch_dense(m, c, a, &(struct dense_rule){.eps = 1e-5});
+    for (int i = 0; i < m->n_layer && config_bool_or(c, "use_qk_norm", true); i++) {
         m->layer[i].attn.qk_norm = m->norm;
-    qwen_windows(m, c);
+        m->layer[i].attn.qk_norm_last = true;
+    }
+    m->name[NAME_Q_NORM] = "self_attn.query_layernorm";
+    m->name[NAME_K_NORM] = "self_attn.key_layernorm";
 }

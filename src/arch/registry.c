@@ -7,12 +7,31 @@
 #include "base/num.h"
 
 static const struct family families[] = {
+    {"cohere", "llama", "Command R, R+", arch_cohere},
+    {"cohere2", "cohere", "Command R7B, A", arch_cohere2},
+    {"exaone4", "olmo2", "EXAONE 4", arch_exaone4},
+    {"gemma", "llama", "Gemma 1", arch_gemma},
+    {"gemma2", "gemma", "Gemma 2", arch_gemma2},
+    {"gemma3", "gemma3_text", "Gemma 3 (language part)", arch_gemma3},
+    {"gemma3_text", "gemma2", "Gemma 3 (text)", arch_gemma3_text},
+    {"hunyuan_v1_dense", "llama", "Hunyuan (dense)", arch_hunyuan_v1_dense},
+    {"internlm2", "llama", "InternLM 2", arch_internlm2},
+    {"internlm3", "llama", "InternLM 3", arch_internlm3},
     {"llama", NULL, "Llama 1-3, SmolLM, Yi and other Llama-shaped models", arch_llama},
+    {"mimo", "qwen2", "MiMo", arch_mimo},
+    {"minicpm", "llama", "MiniCPM 1, 2, 4", arch_minicpm},
+    {"ministral3", "mistral", "Ministral 3 (text)", arch_ministral3},
     {"mistral", "llama", "Mistral 7B, Nemo, Small (text)", arch_mistral},
+    {"mistral3", "mistral", "Mistral Small 3, Ministral 3 (language part)", arch_mistral3},
     {"mixtral", "mistral", "Mixtral 8x7B, 8x22B", arch_mixtral},
+    {"olmo2", "llama", "OLMo 2", arch_olmo2},
+    {"olmo3", "olmo2", "OLMo 3", arch_olmo3},
+    {"phi3", "llama", "Phi 3, 3.5, 4", arch_phi3},
     {"qwen2", "llama", "Qwen 1.5 (dense), 2, 2.5", arch_qwen2},
     {"qwen3", "llama", "Qwen 3 (dense)", arch_qwen3},
     {"qwen3_moe", "qwen3", "Qwen 3 30B-A3B, 235B-A22B, Coder", arch_qwen3_moe},
+    {"seed_oss", "llama", "Seed-OSS", arch_seed_oss},
+    {"smollm3", "llama", "SmolLM 3", arch_smollm3},
 };
 
 const struct family *arch_families(size_t *n)
@@ -48,7 +67,8 @@ static int unknown(const char *type, struct error *e)
 
 int arch_describe(struct model_desc *m, struct config *c, struct arena *a, struct error *e)
 {
-    const char *type = config_str(c, "model_type");
+    struct config *top = config_top(c); /* a wrapper's own type, not that of its text_config */
+    const char    *type = top ? config_str(top, "model_type") : "";
     *m = (struct model_desc){.prefix = "", .residual_scale = 1, .embed_scale = 1, .logit_scale = 1};
     desc_names(m->name);
     if (config_has(c, "model_file"))

@@ -36,7 +36,7 @@ void prefix_deinit(struct prefix_cache *c)
 
 static bool same_key(const struct prefix_entry *x, struct prefix_key key)
 {
-    return x->key.v[0] == key.v[0] && x->key.v[1] == key.v[1];
+    return x->key.v[0] == key.v[0] && x->key.v[1] == key.v[1] && x->key.length == key.length;
 }
 
 static int64_t common(const struct prefix_entry *x, const int32_t *tokens, int64_t n)

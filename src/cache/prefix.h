@@ -26,9 +26,11 @@ static inline int64_t prefix_snapshot_limit(size_t bytes)
     return n < 4 ? 4 : n > 256 ? 256 : n;
 }
 
-/* What besides tokens decides the bytes of a cache page: a hash of the adapters and their scales; zeros: none. */
+/* What besides tokens decides the bytes of a cache page: a hash of the adapters and their scales, zeros: none; and where the
+ * rope depends on it the prompt's length (model_rope_length). */
 struct prefix_key {
     uint64_t v[2];
+    int64_t  length;
 };
 
 /* The state behind the first n tokens: a page of the pool of states. */

@@ -10,6 +10,7 @@
 #include "cpu/attn.h"
 
 #include <float.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@ struct scratch {
 
 struct job {
     const struct cpu  *cpu;
+    const struct run  *run;
     const struct step *step;
     const struct attn *a;
     struct scratch    *scratch;
@@ -66,7 +68,8 @@ const struct attn_fns *attn_fns_for(enum cpu_level level)
 
 static int64_t first_key(const struct attn *a, int64_t pos)
 {
-    return a->window && pos >= a->window ? pos - a->window + 1 : 0;
+    int64_t window = a->window && pos >= a->window ? pos - a->window + 1 : 0;
+    return a->chunk ? MAX(window, pos / a->chunk * a->chunk) : window;
 }
 
 static int clamp_key(int64_t j)
@@ -119,6 +122,12 @@ static void span_compute(const struct job *j, struct worker *w, const struct row
     }
 }
 
+/* What the queries at a position are multiplied with. */
+static float query_scale(const struct attn *a, int64_t pos)
+{
+    return (float)(1 + (double)a->position_scale * log(1 + (double)(pos / a->position_unit)));
+}
+
 /* Fills the block with the queries of its rows. */
 static void block_load(const struct job *j, struct worker *w, const struct rows_of_seq *rows, int h)
 {
@@ -128,8 +137,13 @@ static void block_load(const struct job *j, struct worker *w, const struct rows_
     w->b.head_dim = dim;
     w->b.v_dim = j->a->v_dim;
     w->b.scale = j->a->scale;
-    for (int i = 0; i < rows->n_row; i++)
-        memcpy(w->b.q + i * n, tensor_row(j->q, rows->row0 + i) + h * n, n * sizeof(float));
+    w->b.softcap = j->a->softcap;
+    for (int i = 0; i < rows->n_row; i++) {
+        float *q = w->b.q + i * n, scale = j->a->position_scale != 0 ? query_scale(j->a, rows->pos0 + i) : 1;
+        memcpy(q, tensor_row(j->q, rows->row0 + i) + h * n, n * sizeof(float));
+        for (size_t k = 0; k < n && scale != 1; k++)
+            q[k] *= scale;
+    }
 }
 
 /* Adds one span of row i, whose spans begin with `first`, to the merged state. */
@@ -143,6 +157,18 @@ static void span_merge(const struct attn_fns *fns, float *M, float *L, float *O,
     } else {
         fns->merge(M, L, O, m, l, o, dim);
     }
+}
+
+/* Writes the output of a query head of row i of a block from its merged spans. */
+static void head_finish(const struct job *j, const struct rows_of_seq *rows, int i, int head, float M, float L,
+                        const float *O)
+{
+    const struct attn *a = j->a;
+    const float       *sinks = NULL;
+    if (a->sinks)
+        sinks = lora_weight_of(run_lora(j->run, rows->row0 + i), a->sinks)->packed;
+    j->cpu->attn->finish(M, L, O, sinks ? sinks + head : NULL,
+                         tensor_row(j->y, rows->row0 + i) + (int64_t)head * a->v_dim, a->v_dim);
 }
 
 /* Item of a step that is not split: all spans of a block. */
@@ -160,11 +186,8 @@ static void item_whole(const struct job *j, struct worker *w, const struct rows_
                            w->b.o + (int64_t)i * dim, dim);
         }
     }
-    for (int i = 0; i < w->b.n; i++) {
-        int head = h * j->group + i % j->group;
-        j->cpu->attn->finish(w->L[i], w->O + (int64_t)i * dim, tensor_row(j->y, rows->row0 + i / j->group) + head * dim,
-                             dim);
-    }
+    for (int i = 0; i < w->b.n; i++)
+        head_finish(j, rows, i / j->group, h * j->group + i % j->group, w->M[i], w->L[i], w->O + (int64_t)i * dim);
 }
 
 static float *partial_at(const struct job *j, const struct rows_of_seq *rows, int64_t span, int h, int i)
@@ -196,7 +219,7 @@ static void row_merge(const struct job *j, struct worker *w, const struct rows_o
         const float *p = partial_at(j, rows, s, h, i);
         span_merge(j->cpu->attn, w->M, w->L, w->O, s == first, p[0], p[1], p + 2, dim);
     }
-    j->cpu->attn->finish(w->L[0], w->O, tensor_row(j->y, rows->row0 + row) + head * dim, dim);
+    head_finish(j, rows, row, head, w->M[0], w->L[0], w->O);
 }
 
 /* Merges the query heads of the step's rows. */
@@ -279,7 +302,7 @@ static void split_plan(struct job *j, int threads)
 static void cpu_attention(struct run *r, const struct attn *a, struct tensor q, struct tensor y)
 {
     struct cpu *c = (struct cpu *)r->backend;
-    struct job  j = {.cpu = c, .step = r->step, .a = a, .scratch = c->attn_scratch, .q = q, .y = y};
+    struct job  j = {.cpu = c, .run = r, .step = r->step, .a = a, .scratch = c->attn_scratch, .q = q, .y = y};
     int         threads = pool_size(c->pool);
     j.group = a->n_head / a->n_kv_head;
     int     most = MAX(1, j.scratch->row_cap / j.group), least = (c->attn->direct_rows + j.group - 1) / j.group;

@@ -4,7 +4,8 @@
  * key/value head. Over the tiles of a span a block carries for every row the running maximum m, the sum l and the
  * output o:
  *
- *   s[j] = (fma chain over d ascending of q[d] K[d][j]) * scale, in an 8-bit cache then * the key's scale
+ *   s[j] = (fma chain over d ascending of q[d] K[d][j]) * scale, in an 8-bit cache then * the key's scale; with a soft cap
+ *          then tanh(s[j] / cap) cap
  *   m'   = max(m, s[j] of the row's keys)           a = exp(m - m')          p[j] = exp(s[j] - m')
  *   l'   = fma(l, a, sum of p: 16 lanes, (0 + 1) + (2 + 3), then vf_sum)
  *   o'   = o a, then one fma chain over the row's keys j ascending of p[j] V[j][d]; in an 8-bit cache of (p[j] * the
@@ -15,7 +16,8 @@
  *
  *   M' = max(M, m)   a = exp(M - M')   b = exp(m - M')   L' = fma(l, b, L a)   O' = fma(o, b, O a)
  *
- * and y = O / L. Nothing of this depends on which rows share a block, so all splits of the work give the same bits.
+ * and y = O / L. A sink s of the head comes last: M' = max(M, s), a = exp(M - M'), y = (O a) / fma(L, a, exp(s - M')).
+ * Nothing of this depends on which rows share a block, so all splits of the work give the same bits.
  */
 #ifndef MLXCEL_CPU_ATTN_H
 #define MLXCEL_CPU_ATTN_H
@@ -30,7 +32,7 @@
 /* A block of n rows. Keys [lo[i], hi[i]) of the tile at hand belong to row i. */
 struct attn_block {
     int          n, head_dim, v_dim;
-    float        scale;
+    float        scale, softcap; /* softcap 0: none */
     float       *q;     /* [n][head_dim] */
     float       *s;     /* [n][KV_TILE]: scores, then weights */
     float       *m, *l; /* [n] */
@@ -48,7 +50,8 @@ struct attn_fns {
     void (*tile)(struct attn_block *b, const void *k, const void *v, int elem_size);
     /* Merges (m, l, o) of a span into (M, L, O). */
     void (*merge)(float *M, float *L, float *O, float m, float l, const float *o, int n);
-    void (*finish)(float L, const float *O, float *y, int n); /* y = O / L */
+    /* y = O / L, where sink is not NULL with it in the denominator. */
+    void (*finish)(float M, float L, const float *O, const float *sink, float *y, int n);
 };
 
 extern const struct attn_fns attn_scalar, attn_avx2, attn_avx512, attn_neon;

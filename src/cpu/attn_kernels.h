@@ -11,6 +11,7 @@
 
 #include "cpu/attn.h"
 #include "cpu/vec.h"
+#include "cpu/vec_math.h"
 
 #if VEC_REGISTERS >= 32
 #define TILE_R 6
@@ -70,6 +71,8 @@ VEC_INLINE void scores_chunk(const struct attn_block *b, int r0, const void *k, 
         vf s = vf_mul(acc[r][w], scale);
         if (b->k_scale)
             s = vf_mul(s, vf_load(b->k_scale + j + w * VEC_LANES));
+        if (b->softcap > 0)
+            s = vf_mul(vf_tanh(vf_div(s, vf_set1(b->softcap))), vf_set1(b->softcap));
         vf_store(b->s + (r0 + r) * KV_TILE + j + w * VEC_LANES, s);
     }
 }
@@ -266,13 +269,19 @@ static void merge(float *M, float *L, float *O, float m, float l, const float *o
         O[f] = fmaf(o[f], c, O[f] * a);
 }
 
-static void finish(float L, const float *O, float *y, int n)
+static void finish(float M, float L, const float *O, const float *sink, float *y, int n)
 {
-    int f = 0;
+    float a = 1;
+    int   f = 0;
+    if (sink) {
+        float max = M > *sink ? M : *sink;
+        a = math_exp(M - max);
+        L = fmaf(L, a, math_exp(*sink - max));
+    }
     for (; f + VEC_LANES <= n; f += VEC_LANES)
-        vf_store(y + f, vf_div(vf_load(O + f), vf_set1(L)));
+        vf_store(y + f, vf_div(vf_mul(vf_load(O + f), vf_set1(a)), vf_set1(L)));
     for (; f < n; f++)
-        y[f] = O[f] / L;
+        y[f] = O[f] * a / L;
 }
 
 #define ATTN_FNS                                                                                                       \

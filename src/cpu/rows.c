@@ -189,6 +189,18 @@ static void cpu_act_mul(struct run *r, struct act act, struct tensor gate, struc
     job_run(r, &j, 4 * y.n_col);
 }
 
+static void clip_rows(const struct job *j, int64_t lo, int64_t hi)
+{
+    for (int64_t i = lo; i < hi; i++)
+        j->fns->clip(j->scale, tensor_row(j->y, i), j->y.n_col);
+}
+
+static void cpu_clip(struct run *r, float limit, struct tensor y)
+{
+    struct job j = {.rows = clip_rows, .scale = limit, .y = y};
+    job_run(r, &j, y.n_col);
+}
+
 static void gather(const struct job *j, int64_t lo, int64_t hi)
 {
     for (int64_t i = lo; i < hi; i++)
@@ -222,12 +234,18 @@ static void cpu_gather_cols(struct run *r, int64_t first, int64_t step, int64_t 
 static void angles_rows(const struct job *j, int64_t lo, int64_t hi)
 {
     const struct rope *rope = j->rope;
+    const struct step *s = j->run->step;
     for (int64_t i = lo; i < hi; i++) {
-        float *cs = tensor_row(j->y, i), p = (float)j->run->step->position[i];
+        float       *cs = tensor_row(j->y, i), p = (float)s->position[i];
+        int64_t      length = s->length ? s->length[s->seq[i]] : 0;
+        bool         beyond = rope->limit && length > rope->limit;
+        const float *freq = beyond ? rope->long_freq : rope->inv_freq;
+        float        mscale = beyond && freq ? rope->long_mscale : rope->mscale;
+        double       base = freq ? 0 : rope_long_base(rope, length);
         for (int k = 0; k < rope->dims / 2; k++) {
-            double angle = p * rope->inv_freq[k];
-            cs[2 * k] = (float)cos(angle) * rope->mscale;
-            cs[2 * k + 1] = (float)sin(angle) * rope->mscale;
+            double angle = p * (freq ? freq[k] : (float)pow(base, -2.0 * k / rope->dims));
+            cs[2 * k] = (float)cos(angle) * mscale;
+            cs[2 * k + 1] = (float)sin(angle) * mscale;
         }
     }
 }
@@ -294,6 +312,7 @@ void rows_install(struct cpu *c)
     o->softcap = cpu_softcap;
     o->act = cpu_act;
     o->act_mul = cpu_act_mul;
+    o->clip = cpu_clip;
     o->rope_angles = cpu_rope_angles;
     o->rope = cpu_rope;
     o->kv_write = cpu_kv_write;

@@ -24,6 +24,7 @@ struct row_fns {
     void (*act)(enum act_kind kind, const float *xielu, const float *x, float *y, int64_t n);
     /* y = act(gate) up; not for XIELU */
     void (*act_mul)(const struct act *act, const float *gate, const float *up, float *y, int64_t n);
+    void (*clip)(float limit, float *y, int64_t n); /* y within +-limit; NaN stays */
     /* Rotates the pairs of one head: a' = a cos - b sin, b' = a sin + b cos, every product and sum rounded.
      * cs: [dims / 2][2] cosines and sines. */
     void (*rope)(float *x, const float *cs, int dims, bool interleaved);

@@ -212,6 +212,23 @@ static void act_mul(const struct act *act, const float *gate, const float *up, f
     }
 }
 
+VEC_INLINE vf clip_lanes(vf x, vf limit, vf low)
+{
+    x = vf_where_gt(x, limit, limit, x);
+    return vf_where_gt(low, x, low, x);
+}
+
+static void clip(float limit, float *y, int64_t n)
+{
+    int64_t i, whole = n & -VEC_LANES;
+    int     rest = (int)(n - whole);
+    vf      hi = vf_set1(limit), lo = vf_set1(-limit);
+    for (i = 0; i < whole; i += VEC_LANES)
+        vf_store(y + i, clip_lanes(vf_load(y + i), hi, lo));
+    if (rest)
+        vf_store_part(y + i, clip_lanes(vf_load_part(y + i, rest), hi, lo), rest);
+}
+
 /* (a, b) turned by the angle whose cosine and sine are c and s. */
 VEC_INLINE void turn(vf *a, vf *b, vf c, vf s)
 {
@@ -330,7 +347,8 @@ static void softmax(const float *x, int64_t n, float *y)
 
 #define ROW_FNS                                                                                                        \
     {                                                                                                                  \
-        rms_norm, layer_norm, add, scale, softcap, act, act_mul, rope, to_f16, from_f16, amax, to_i8, from_i8, softmax \
+        rms_norm, layer_norm, add, scale, softcap, act, act_mul, clip, rope, to_f16, from_f16, amax, to_i8, from_i8,   \
+            softmax                                                                                                    \
     }
 
 #endif

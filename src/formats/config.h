@@ -78,9 +78,13 @@ struct config_rope {
     double         partial; /* share of the head that is rotated, 0..1 */
     const char    *type;    /* "default", "linear", "llama3", "yarn", ... */
     struct config *fields;  /* the object that holds factor and the like; NULL for "default" without one */
+    bool           per_layer_type; /* the object is the layer type's own */
 };
-/* theta and partial are the defaults. One object per layer type is a fault (not supported yet). */
-struct config_rope config_rope(struct config *c, double theta, double partial);
+#define CONFIG_THETA_MIN 1e-6
+#define CONFIG_THETA_MAX 1e15
+/* theta and partial are the defaults. Where rope_parameters holds one object per layer type, that of layer_type counts;
+ * with NULL that is a fault. */
+struct config_rope config_rope(struct config *c, const char *layer_type, double theta, double partial);
 
 /* torch_dtype or dtype; DTYPE_NONE when missing or "auto"; an unknown name is a fault. */
 enum dtype config_dtype(struct config *c);

@@ -1,7 +1,9 @@
 /* Fields of config.json that have two spellings: the rotary ones and the element type. Contracts in config.h.
  *
  * Old transformers: rope_theta beside rope_scaling (null or an object), partial_rotary_factor beside them, torch_dtype.
- * New: one object rope_parameters that holds rope_theta, partial_rotary_factor and what rope_scaling held; dtype.
+ * New: one object rope_parameters that holds rope_theta, partial_rotary_factor and what rope_scaling held, or one such
+ * object for each layer type; dtype. A rope_scaling that is not null counts instead of rope_parameters; what stands inside
+ * the object counts before what stands beside it.
  * Where an object gives both type and rope_type (Qwen2-VL: "mrope" and "default"), rope_type is the one that counts.
  */
 #include <math.h>
@@ -9,8 +11,6 @@
 
 #include "base/num.h"
 #include "formats/config.h"
-
-#define THETA_MAX 1e15
 
 /* rope_parameters may hold one object per layer type; we know it by a member that is an object. */
 static bool is_per_layer_type(struct config *fields)
@@ -21,23 +21,37 @@ static bool is_per_layer_type(struct config *fields)
     return false;
 }
 
-struct config_rope config_rope(struct config *c, double theta, double partial)
+/* The object that counts for the layer type, NULL where there is none; *own: it is not for other layer types. */
+static struct config *rope_object(struct config *c, const char *layer_type, bool *own)
+{
+    struct config *p = config_object(c, "rope_scaling");
+    if (p)
+        return p;
+    p = config_object(c, "rope_parameters");
+    *own = p && is_per_layer_type(p);
+    if (!*own)
+        return p;
+    if (!layer_type) {
+        config_fault(c, ERR_UNSUPPORTED, "rope_parameters",
+                     "holds one object per layer type; all layers of this family rotate alike");
+        return NULL;
+    }
+    if (!config_has(p, layer_type))
+        config_fault(p, ERR_FORMAT, layer_type, "is missing, an object is needed");
+    return config_object(p, layer_type);
+}
+
+struct config_rope config_rope(struct config *c, const char *layer_type, double theta, double partial)
 {
     struct config_rope r = {.type = "default"};
-    struct config     *p = config_object(c, "rope_parameters");
-    r.theta = config_num_or(c, "rope_theta", 1e-6, THETA_MAX, theta);
+    r.fields = rope_object(c, layer_type, &r.per_layer_type);
+    r.theta = config_num_or(c, "rope_theta", CONFIG_THETA_MIN, CONFIG_THETA_MAX, theta);
     r.partial = config_num_or(c, "partial_rotary_factor", 0, 1, partial);
-    if (p && is_per_layer_type(p)) {
-        config_fault(c, ERR_UNSUPPORTED, "rope_parameters", "holds one object per layer type, which is not supported");
-        return r;
-    }
-    if (p) {
-        r.theta = config_num_or(p, "rope_theta", 1e-6, THETA_MAX, r.theta);
-        r.partial = config_num_or(p, "partial_rotary_factor", 0, 1, r.partial);
-    }
-    r.fields = p ? p : config_object(c, "rope_scaling");
-    if (r.fields)
+    if (r.fields) {
+        r.theta = config_num_or(r.fields, "rope_theta", CONFIG_THETA_MIN, CONFIG_THETA_MAX, r.theta);
+        r.partial = config_num_or(r.fields, "partial_rotary_factor", 0, 1, r.partial);
         r.type = config_str_or(r.fields, "rope_type", config_str_or(r.fields, "type", r.type));
+    }
     return r;
 }
 

@@ -1,7 +1,6 @@
 /* Checks and derived numbers of a description; contracts in desc.h. */
 #include "model/desc.h"
 
-#include <math.h>
 #include <string.h>
 
 static int bad(struct error *e, const struct model_desc *m, int layer, const char *what)
@@ -40,37 +39,4 @@ int desc_validate(const struct model_desc *m, struct error *e)
             return err;
     }
     return 0;
-}
-
-/* llama3: long wavelengths are stretched by factor, short ones kept, those between blended. */
-static double llama3_freq(const struct rope_desc *r, double freq)
-{
-    double wavelength = 2 * M_PI / freq;
-    double low = (double)r->original_context / r->low_freq_factor;
-    double high = (double)r->original_context / r->high_freq_factor;
-    if (wavelength > low)
-        return freq / r->factor;
-    if (wavelength < high)
-        return freq;
-    double smooth =
-        ((double)r->original_context / wavelength - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
-    return (1 - smooth) * freq / r->factor + smooth * freq;
-}
-
-void rope_inv_freq(const struct rope_desc *r, float *out)
-{
-    for (int i = 0; i < r->dims / 2; i++) {
-        double freq = pow(r->theta, -2.0 * i / r->dims);
-        switch (r->scaling) {
-        case ROPE_DEFAULT:
-            break;
-        case ROPE_LINEAR:
-            freq /= r->factor;
-            break;
-        case ROPE_LLAMA3:
-            freq = llama3_freq(r, freq);
-            break;
-        }
-        out[i] = (float)freq;
-    }
 }

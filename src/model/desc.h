@@ -45,13 +45,35 @@ struct norm_desc {
     float          plus; /* added to the stored weight: 1 where a model multiplies by (1 + w) */
 };
 
+/* How q, k and v are stored: three matrices, or one, of which rows are q, then k, then v (ROWS), or the query heads of a
+ * key/value head, then its k, then its v, key/value head by key/value head (GROUPS). */
+enum qkv_form { QKV_APART, QKV_ROWS, QKV_GROUPS };
+
+/* Over what the norm of queries and keys goes: every head with one weight [head_dim] for all, every head with its own
+ * (weights [heads, head_dim]), or all heads as one row. */
+enum qk_norm_span { QK_HEAD, QK_HEADS, QK_ALL };
+
+/* What the heads' outputs are multiplied with before o_proj: sigmoid of gate_proj, an element each or one number a head; or
+ * of what q_proj gives each head after its query. */
+enum attn_gate { GATE_NONE, GATE_PROJ, GATE_HEAD, GATE_IN_Q };
+
 struct attn_desc {
-    int              n_head, n_kv_head, head_dim;
-    bool             qkv_bias, o_bias;
-    struct norm_desc qk_norm; /* over head_dim on every q and k head before rope */
-    int              window;  /* keys a query sees, itself included; 0: all earlier ones */
-    int              rope;    /* index into model_desc.rope; -1: none */
-    float            scale;
+    int               n_head, n_kv_head, head_dim;
+    enum qkv_form     qkv;
+    bool              qkv_bias, o_bias;
+    float             qkv_clip; /* q, k and v are held within +-qkv_clip; 0: not */
+    struct norm_desc  qk_norm;
+    enum qk_norm_span qk_norm_span;
+    bool              qk_norm_last; /* after rope */
+    enum attn_gate    gate;
+    bool              sinks;  /* each head has a logit that enters the softmax's denominator alone */
+    int               window; /* keys a query sees, itself included; 0: all earlier ones */
+    int               chunk;  /* keys are of the query's chunk of so many positions; 0: no chunks */
+    int               rope;   /* index into model_desc.rope; -1: none */
+    float             scale;
+    float             softcap; /* scores become softcap tanh(score / softcap); 0: not */
+    float   position_scale;    /* beta of queries times 1 + beta ln(1 + floor(position / position_unit)); 0: not */
+    int64_t position_unit;
 };
 
 struct ff_desc {
@@ -126,15 +148,29 @@ struct layer_desc {
     const struct moe_desc *moe; /* of FF_MOE; in the description's arena */
 };
 
-enum rope_scaling { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3 };
+enum rope_scaling {
+    ROPE_DEFAULT,
+    ROPE_LINEAR,
+    ROPE_LLAMA3,
+    ROPE_YARN,
+    ROPE_DYNAMIC,     /* the base grows with prompts that are longer than original_context */
+    ROPE_LONGROPE,    /* other factors for such prompts */
+    ROPE_PROPORTIONAL /* of the pairs of the whole head only the first rotate */
+};
 
 struct rope_desc {
     int               dims;
     bool              interleaved;
     double            theta;
     enum rope_scaling scaling;
-    double            factor, low_freq_factor, high_freq_factor; /* LINEAR: factor; LLAMA3: all */
-    int64_t           original_context;
+    double            factor;                            /* of all scalings but LONGROPE */
+    double            low_freq_factor, high_freq_factor; /* LLAMA3 */
+    double            beta_fast, beta_slow;              /* YARN */
+    bool              fractional;                        /* YARN: the ramp's ends are not rounded to whole pairs */
+    int               n_pair;                            /* PROPORTIONAL: pairs that rotate */
+    const float      *short_factor, *long_factor;        /* LONGROPE: [dims / 2] */
+    double            mscale, mscale_long;               /* cosine and sine times this; mscale_long: LONGROPE beyond */
+    int64_t           original_context;                  /* LLAMA3, YARN, DYNAMIC, LONGROPE */
 };
 
 enum tie { TIE_NO, TIE_YES, TIE_BY_FILE /* config.json does not say: tied unless the head's weight exists */ };
@@ -217,8 +253,10 @@ void desc_names(const char *name[NAMES]);
 /* Checks what combines with what: the last word before parameters are declared. */
 int desc_validate(const struct model_desc *m, struct error *e);
 
-/* Rope's inverse frequencies [dims / 2] of a description. Formulas: RoFormer (Su et al. 2021); linear: position
- * interpolation (Chen et al. 2023); llama3: as in transformers' modeling_rope_utils. */
-void rope_inv_freq(const struct rope_desc *r, float *out);
+/* Rope's inverse frequencies [dims / 2] of a description; beyond: for prompts longer than original_context (LONGROPE;
+ * DYNAMIC has no table for them, tensor/ops.h has its formula). Formulas: RoFormer (Su et al. 2021); linear: position
+ * interpolation (Chen et al. 2023); yarn: Peng et al. 2023; longrope: Ding et al. 2024; llama3, dynamic, proportional: as in
+ * transformers' modeling_rope_utils. */
+void rope_inv_freq(const struct rope_desc *r, bool beyond, float *out);
 
 #endif

@@ -68,15 +68,38 @@ int64_t model_kv_bytes_per_token(const struct model *m, int elem_size)
     return m->kv_values * elem_size + (elem_size == 1 ? m->kv_keys * (int64_t)sizeof(float) : 0);
 }
 
+int64_t model_rope_length(const struct model *m, int64_t n_prompt)
+{
+    int64_t length = 0;
+    for (int i = 0; i < m->desc.n_rope; i++) {
+        const struct rope *r = &m->rope[i];
+        if (r->limit && n_prompt > r->limit)
+            length = MAX(length, r->long_freq ? r->limit + 1 : n_prompt);
+    }
+    return length;
+}
+
 static int make_ropes(struct model *m, struct error *e)
 {
     for (int i = 0; i < m->desc.n_rope; i++) {
         const struct rope_desc *d = &m->desc.rope[i];
-        float                  *freq = arena_calloc(&m->arena, (size_t)d->dims / 2 + 1, sizeof *freq);
+        bool                    by_length = d->scaling == ROPE_DYNAMIC || d->scaling == ROPE_LONGROPE;
+        float                  *freq = arena_calloc(&m->arena, (size_t)d->dims + 2, sizeof *freq);
+        float                  *beyond = d->scaling == ROPE_LONGROPE ? freq + d->dims / 2 + 1 : NULL;
         if (!freq)
             return error_nomem(e, "rope frequencies");
-        rope_inv_freq(d, freq);
-        m->rope[i] = (struct rope){.dims = d->dims, .interleaved = d->interleaved, .mscale = 1.0f, .inv_freq = freq};
+        rope_inv_freq(d, false, freq);
+        if (beyond)
+            rope_inv_freq(d, true, beyond);
+        m->rope[i] = (struct rope){.dims = d->dims,
+                                   .interleaved = d->interleaved,
+                                   .mscale = (float)d->mscale,
+                                   .inv_freq = freq,
+                                   .limit = by_length ? d->original_context : 0,
+                                   .long_freq = beyond,
+                                   .long_mscale = (float)d->mscale_long,
+                                   .theta = d->theta,
+                                   .factor = d->factor};
     }
     return 0;
 }

@@ -51,6 +51,10 @@ void model_free(struct model *m);
 /* Bytes that one cached token takes in the loaded layers. */
 int64_t model_kv_bytes_per_token(const struct model *m, int elem_size);
 
+/* What a prompt's length changes about its ropes: a number that is equal for lengths that rotate alike, 0 where the length
+ * does not matter. It is step.length of the sequence and a part of its prefixes' key. */
+int64_t model_rope_length(const struct model *m, int64_t n_prompt);
+
 /* Buffers of one forward pass of at most n_row rows. */
 struct activations {
     struct tensor x, y, delta, delta2, rows, logits;

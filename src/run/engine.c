@@ -28,10 +28,11 @@ static int allocate(struct engine *g, struct error *e)
     g->logit_row = malloc(row_bytes);
     g->pages = calloc((size_t)o->parallel, sizeof *g->pages);
     g->state = calloc((size_t)o->parallel, sizeof *g->state);
+    g->length = calloc((size_t)o->parallel, sizeof *g->length);
     g->lora = calloc((size_t)o->parallel, sizeof *g->lora);
     g->active = calloc((size_t)o->parallel, sizeof(struct seq *));
     g->eos = malloc((o->n_eos + 1) * sizeof *g->eos);
-    if (!g->token || !g->position || !g->seq || !g->logit_row || !g->pages || !g->state || !g->lora || !g->active ||
+    if (!g->token || !g->position || !g->seq || !g->logit_row || !g->pages || !g->state || !g->length || !g->lora || !g->active ||
         !g->eos)
         return error_nomem(e, "the engine");
     if (o->n_eos)
@@ -104,6 +105,7 @@ void engine_free(struct engine *g)
     free(g->logit_row);
     free(g->pages);
     free(g->state);
+    free(g->length);
     free(g->lora);
     free(g->active);
     free(g->eos);
@@ -152,6 +154,7 @@ int engine_submit(struct engine *g, const int32_t *prompt, size_t n_prompt, cons
     s->on_event = on_event;
     s->ctx = ctx;
     s->adapters = adapters;
+    s->rope_length = model_rope_length(g->model, s->n_prompt);
     adapter_set_ref(adapters);
     pthread_mutex_lock(&g->lock);
     if (g->n_waiting == QUEUE_MAX) {
@@ -201,7 +204,10 @@ void engine_wake(struct engine *g)
 
 struct prefix_key engine_prefix_key(const struct seq *s)
 {
-    return s->adapters ? (struct prefix_key){{s->adapters->key[0], s->adapters->key[1]}} : (struct prefix_key){{0}};
+    struct prefix_key key = {.length = s->rope_length};
+    if (s->adapters)
+        memcpy(key.v, s->adapters->key, sizeof key.v);
+    return key;
 }
 
 /* Takes the sequence in slot i out, delivers its last event unless `delivered`, and keeps its cache for later
@@ -326,6 +332,7 @@ static void add_rows(struct engine *g, struct step *st, int i, int rows)
     }
     g->pages[i] = s->pages.v;
     g->state[i] = s->state;
+    g->length[i] = (int32_t)s->rope_length;
 }
 
 static bool same_adapters(const struct seq *a, const struct seq *b)
@@ -372,7 +379,8 @@ static void compose(struct engine *g, struct step *st)
                         .seq = g->seq,
                         .logit_row = g->logit_row,
                         .pages = (void *const *const *)g->pages,
-                        .state = g->states ? g->state : NULL};
+                        .state = g->states ? g->state : NULL,
+                        .length = g->length};
     for (int i = g->n_active - 1; i >= 0; i--) {
         struct seq *s = g->active[i];
         int         err = ensure_pages(g, s, is_decoding(s) ? s->n_token : MIN(s->n_token, s->n_done + g->o.chunk), &e);

@@ -23,6 +23,7 @@ struct engine {
     int32_t                *token, *position, *seq, *logit_row; /* [chunk] */
     void                 ***pages;                              /* [parallel] */
     void                  **state;                              /* [parallel] */
+    int32_t                *length;                             /* [parallel] */
     const struct lora_set **lora;                               /* [parallel] */
     struct seq            **active; /* [parallel]; slots [0, n_active); guarded by lock for cancel */
     int                     n_active;

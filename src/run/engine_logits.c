@@ -13,7 +13,7 @@ static void copy_logits(float *out, const float *logits, int n)
 }
 
 static void logits_step(struct engine *g, struct page_table *t, void *state, const struct lora_set *lora,
-                        const int32_t *tokens, int64_t first, int rows, float *out)
+                        int32_t length, const int32_t *tokens, int64_t first, int rows, float *out)
 {
     void *const *pages = t->v;
     struct step  st = {.n_row = rows,
@@ -22,6 +22,7 @@ static void logits_step(struct engine *g, struct page_table *t, void *state, con
                        .seq = g->seq,
                        .pages = &pages,
                        .state = state ? &state : NULL,
+                       .length = &length,
                        .n_seq = 1,
                        .n_logit = rows,
                        .logit_row = g->logit_row,
@@ -64,7 +65,8 @@ int engine_logits(struct engine *g, const int32_t *tokens, size_t n, int chunk, 
     if (chunk <= 0 || chunk > g->o.chunk)
         chunk = g->o.chunk;
     for (int64_t i = 0; !err && i < (int64_t)n; i += chunk)
-        logits_step(g, &table, state, adapters ? adapters->lora : NULL, tokens, i,
+        logits_step(g, &table, state, adapters ? adapters->lora : NULL,
+                    (int32_t)model_rope_length(g->model, (int64_t)n), tokens, i,
                     (int)MIN((int64_t)chunk, (int64_t)n - i), out);
     if (pool)
         page_table_deinit(&table, pool);

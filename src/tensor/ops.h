@@ -15,11 +15,12 @@
  *   act              y = act(x); y may be x
  *   act_mul          y = act(gate) * up; y may be gate or up. gate may have fewer columns: each counts for as many of up's
  *                    that stand together (a gate of each head)
+ *   clip             y held within +-limit; NaN stays NaN
  *   rope_angles      cs[i] = cos, sin pairs [dims/2][2] of row i's position; once a step per rope kind
  *   rope             rotates the first `dims` features of each head of x in place
  *   kv_write         stores each row's k [n_kv_head * head_dim] and v [n_kv_head * v_dim] at its position of the cache
- *   attention        y [n_head * v_dim] = softmax(scale q K^T) V over keys of the row's sequence at positions <= its own (and > position -
- *                    window when window > 0)
+ *   attention        y [n_head * v_dim] = softmax(scale q K^T) V over keys of the row's sequence at positions <= its own and
+ *                    within struct attn's bounds
  *   gather_rows      y[j] = x[index[j]]
  *   gather_cols      takes n columns at `first` and again every `step` columns of x, as often as y is wide: one of several
  *                    things that stand together head by head
@@ -49,6 +50,7 @@
 #ifndef MLXCEL_TENSOR_OPS_H
 #define MLXCEL_TENSOR_OPS_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -68,11 +70,25 @@ enum precision {
 
 /* Rotary embedding: angle of pair i at position p is p * inv_freq[i]; cos and sin are multiplied by mscale. */
 struct rope {
-    int    dims; /* rotated features of a head; pairs are (i, i + dims/2), or (2i, 2i+1) when interleaved */
-    bool   interleaved;
-    float  mscale;
-    float *inv_freq; /* [dims / 2] */
+    int          dims; /* rotated features of a head; pairs are (i, i + dims/2), or (2i, 2i+1) when interleaved */
+    bool         interleaved;
+    float        mscale;
+    const float *inv_freq; /* [dims / 2] */
+    /* Sequences whose step.length is more than `limit` (0: none are) have other frequencies: long_freq with long_mscale, or,
+     * where there are none, those of a base that grows with the length (rope_long_base). */
+    int64_t      limit;
+    const float *long_freq;
+    float        long_mscale;
+    double       theta, factor;
 };
+
+/* "Dynamic NTK" scaling as in transformers' modeling_rope_utils: the base for `length` tokens, more than limit;
+ * dims > 2. */
+static inline double rope_long_base(const struct rope *r, int64_t length)
+{
+    double longer = r->factor * (double)length / (double)r->limit - (r->factor - 1);
+    return r->theta * pow(longer, r->dims / (r->dims - 2.0));
+}
 
 /* A norm over n columns. Without a weight (index -1) nothing is learned; a LAYER norm's bias is the weight's. The weight may
  * have a multiple of n columns: then it goes over so many pieces, each with its own n of them. */
@@ -95,10 +111,15 @@ struct act {
 
 /* Static arguments of a layer's attention. */
 struct attn {
-    int             n_head, n_kv_head, head_dim, v_dim; /* features of a query and key, of a value */
-    int             window;                             /* 0: all earlier keys */
-    float           scale;
-    struct kv_layer kv;
+    int     n_head, n_kv_head, head_dim, v_dim; /* features of a query and key, of a value */
+    int     window; /* keys of the last `window` positions alone, the row's own included; 0: all earlier ones */
+    int     chunk;  /* keys of the row's own chunk of so many positions alone; 0: no chunks */
+    float   scale;
+    float   softcap;        /* scores become softcap tanh(score / softcap); 0: not */
+    float   position_scale; /* queries times 1 + position_scale ln(1 + floor(position / position_unit)); 0: not */
+    int64_t position_unit;
+    const struct weight *sinks; /* [n_head] a logit of each head that enters the denominator alone; NULL: none */
+    struct kv_layer      kv;
 };
 
 /* Static arguments of a layer's gated delta rule. */

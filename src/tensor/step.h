@@ -20,6 +20,9 @@ struct step {
     /* [n_seq] the recurrent state of each sequence, run_limits.n_state bytes: all zero before position 0, written by the
      * rows in their order. NULL where the model has none. */
     void *const   *state;
+    /* [n_seq] tokens of each sequence's prompt, fixed when it is admitted (order law g), for ropes that depend on it; NULL:
+     * all short. */
+    const int32_t *length;
     int            n_logit;
     const int32_t *logit_row; /* [n_logit] ascending rows whose logits are wanted */
     /* [n_seq] the adapters of each sequence's rows (tensor/lora.h), NULL for none; NULL when no sequence has any */

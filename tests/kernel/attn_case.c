@@ -66,7 +66,15 @@ void attn_case_new(struct kc *k, struct attn_case *c, int64_t work)
     c->head_dim = some_head_dim(k);
     c->v_dim = kc_below(k, 3) ? c->head_dim : some_head_dim(k);
     c->window = kc_below(k, 3) ? 0 : kc_pick(k, 1, 2, 63, 64, 65, 200, 512, 700);
+    c->chunk = kc_below(k, 4) ? 0 : kc_pick(k, 1, 2, 63, 64, 65, 200, 512, 700);
     c->scale = (float)(1 / sqrt(c->head_dim));
+    c->softcap = kc_below(k, 3) ? 0 : (float)kc_pick(k, 1, 15, 50);
+    c->position_scale = kc_below(k, 4) ? 0 : 0.1f;
+    c->position_unit = kc_pick(k, 1, 10, 100);
+    if (kc_below(k, 3) == 0) {
+        c->sinks = kc_guard((size_t)c->n_head * sizeof *c->sinks);
+        kc_fill(k, c->sinks, c->n_head, 200);
+    }
     c->elem_size = kc_pick(k, 1, 2, 4);
     sequences_draw(k, c, work);
     c->seq = kc_guard((size_t)c->n_row * sizeof *c->seq);
@@ -86,8 +94,12 @@ void attn_case_new(struct kc *k, struct attn_case *c, int64_t work)
     int64_t n = (int64_t)c->n_row * c->n_head * c->head_dim;
     c->q = kc_guard((size_t)n * sizeof *c->q);
     kc_fill(k, c->q, n, 60);
-    kc_notef(k, "heads %d/%d dim %d/%d window %d rows %d seqs %d (last: %d keys, %d new) elem %d", c->n_head, c->n_kv_head,
-             c->head_dim, c->v_dim, c->window, c->n_row, c->n_seq, c->length[c->n_seq - 1], c->n_new[c->n_seq - 1], c->elem_size);
+    kc_notef(k,
+             "heads %d/%d dim %d/%d window %d chunk %d cap %g beta %g sinks %d rows %d seqs %d (last: %d keys, %d new) "
+             "elem %d",
+             c->n_head, c->n_kv_head, c->head_dim, c->v_dim, c->window, c->chunk, (double)c->softcap,
+             (double)c->position_scale, c->sinks != NULL, c->n_row, c->n_seq, c->length[c->n_seq - 1],
+             c->n_new[c->n_seq - 1], c->elem_size);
 }
 
 void attn_case_free(struct kc *k, struct attn_case *c)
@@ -96,19 +108,27 @@ void attn_case_free(struct kc *k, struct attn_case *c)
         kc_unguard(k, c->keys[s]);
         kc_unguard(k, c->values[s]);
     }
+    if (c->sinks)
+        kc_unguard(k, c->sinks);
     kc_unguard(k, c->q);
     kc_unguard(k, c->seq);
     kc_unguard(k, c->position);
 }
 
-static struct attn attn_of(const struct attn_case *c, const struct attn_cache *t)
+static struct attn attn_of(const struct attn_case *c, const struct attn_cache *t, struct weight *sinks)
 {
+    *sinks = (struct weight){.n_out = 1, .n_in = c->n_head, .packed = c->sinks};
     return (struct attn){.n_head = c->n_head,
                          .n_kv_head = c->n_kv_head,
                          .head_dim = c->head_dim,
                          .v_dim = c->v_dim,
                          .window = c->window,
+                         .chunk = c->chunk,
                          .scale = c->scale,
+                         .softcap = c->softcap,
+                         .position_scale = c->position_scale,
+                         .position_unit = c->position_unit,
+                         .sinks = c->sinks ? sinks : NULL,
                          .kv = t->kv};
 }
 
@@ -121,15 +141,17 @@ void attn_cache_new(struct kc *k, struct attn_cache *t, const struct attn_case *
                     int chunk)
 {
     int64_t k_cols = (int64_t)c->n_kv_head * c->head_dim, v_cols = (int64_t)c->n_kv_head * c->v_dim;
-    t->kv = (struct kv_layer){c->n_kv_head, c->head_dim, c->v_dim, c->elem_size, page_tokens, 64 * (size_t)kc_below(k, 3)};
+    t->kv =
+        (struct kv_layer){c->n_kv_head, c->head_dim, c->v_dim, c->elem_size, page_tokens, 64 * (size_t)kc_below(k, 3)};
     for (int s = 0; s < c->n_seq; s++) {
         t->n_page[s] = (c->length[s] + page_tokens - 1) / page_tokens;
         t->pages[s] = kc_guard((size_t)t->n_page[s] * sizeof(void *));
         for (int p = 0; p < t->n_page[s]; p++)
             t->pages[s][p] = kc_guard(t->kv.offset + kv_layer_bytes(&t->kv));
     }
-    struct attn a = attn_of(c, t);
-    int32_t     seq[64], position[64];
+    struct weight sinks;
+    struct attn   a = attn_of(c, t, &sinks);
+    int32_t       seq[64], position[64];
     for (int s = 0; s < c->n_seq; s++)
         for (int at = 0; at < c->length[s]; at += chunk) {
             struct step step = {.n_row = MIN(chunk, c->length[s] - at), .position = position, .seq = seq};
@@ -155,10 +177,11 @@ void attn_cache_free(struct kc *k, struct attn_cache *t, const struct attn_case 
 
 void attn_case_run(const struct attn_case *c, const struct attn_cache *t, struct cpu *cpu, int lo, int hi, float *y)
 {
-    int64_t     cols = (int64_t)c->n_head * c->head_dim, y_cols = (int64_t)c->n_head * c->v_dim;
-    struct attn a = attn_of(c, t);
-    struct step step = {.n_row = hi - lo, .position = c->position + lo, .seq = c->seq + lo, .n_seq = c->n_seq};
-    struct run  r = {.backend = &cpu->base, .step = &step};
+    int64_t       cols = (int64_t)c->n_head * c->head_dim, y_cols = (int64_t)c->n_head * c->v_dim;
+    struct weight sinks;
+    struct attn   a = attn_of(c, t, &sinks);
+    struct step   step = {.n_row = hi - lo, .position = c->position + lo, .seq = c->seq + lo, .n_seq = c->n_seq};
+    struct run    r = {.backend = &cpu->base, .step = &step};
     step.pages = (void *const *const *)t->pages;
     op_attention(&r, &a, matrix(c->q + lo * cols, hi - lo, cols), matrix(y, hi - lo, y_cols));
 }
@@ -174,7 +197,8 @@ void attn_case_rope(const struct attn_case *c, const struct attn_cache *t, struc
 {
     int64_t       q_cols = (int64_t)c->n_head * c->head_dim, k_cols = (int64_t)c->n_kv_head * c->head_dim, n = hi - lo;
     int64_t       v_cols = (int64_t)c->n_kv_head * c->v_dim;
-    struct attn   a = attn_of(c, t);
+    struct weight sinks;
+    struct attn   a = attn_of(c, t, &sinks);
     struct step   step = {.n_row = hi - lo, .position = c->position + lo, .seq = c->seq + lo, .n_seq = c->n_seq};
     struct run    r = {.backend = &cpu->base, .step = &step};
     float        *angles = kc_guard((size_t)n * rope->dims * sizeof(float));
@@ -213,31 +237,50 @@ struct run_limits attn_case_limits(const struct attn_case *c)
                                .n_key = longest};
 }
 
+/* The first key of a row at pos. */
+static int first_key(const struct attn_case *c, int pos)
+{
+    int first = c->window && pos >= c->window ? pos - c->window + 1 : 0;
+    return c->chunk ? MAX(first, pos / c->chunk * c->chunk) : first;
+}
+
+/* The score of a query at pos and a key, and a bound of its error. */
+static double score_exact(const struct attn_case *c, int pos, const float *q, const float *key, double *err)
+{
+    double dot = 0, size = 0, grown = 1 + c->position_scale * log(1 + (double)(pos / c->position_unit));
+    for (int d = 0; d < c->head_dim; d++) {
+        dot += (double)q[d] * key[d];
+        size += fabs((double)q[d] * key[d]);
+    }
+    *err = (c->head_dim + 4) * KC_EPS * size * grown * c->scale;
+    dot *= grown * c->scale;
+    if (c->softcap > 0) {
+        *err += 12 * KC_EPS * c->softcap;
+        dot = c->softcap * tanh(dot / c->softcap);
+    }
+    return dot;
+}
+
 /* A score's chain errs by at most (dim + 1) eps sum |q k| scale; an error t of the scores changes a weight by a factor
  * within exp(+-2t); exp itself, the differences of scores, the rescaling per tile and span, the sum and the chains of
- * the output (keys long) add relative errors of a few eps each. */
+ * the output (keys long) add relative errors of a few eps each. A sink is one more logit, without a value. */
 void attn_case_exact(const struct attn_case *c, int i, int h, double *y, double *bound)
 {
     static double score[4096];
     int           s = c->seq[i], dim = c->head_dim, pos = c->position[i], g = h / (c->n_head / c->n_kv_head);
-    int           first = c->window && pos >= c->window ? pos - c->window + 1 : 0, n = pos - first + 1;
+    int           first = first_key(c, pos), n = pos - first + 1;
     const float  *q = c->q + ((int64_t)i * c->n_head + h) * dim;
-    double        max = -INFINITY, least = INFINITY, err = 0, sum = 0;
+    double        sink = c->sinks ? c->sinks[h] : -INFINITY, max = sink, least = INFINITY, err = 0, sum = 0, one;
     for (int j = first; j <= pos; j++) {
-        const float *key = c->keys[s] + ((int64_t)j * c->n_kv_head + g) * dim;
-        double       dot = 0, size = 0;
-        for (int d = 0; d < dim; d++) {
-            dot += (double)q[d] * key[d];
-            size += fabs((double)q[d] * key[d]);
-        }
-        score[j - first] = dot * c->scale;
+        score[j - first] = score_exact(c, pos, q, c->keys[s] + ((int64_t)j * c->n_kv_head + g) * dim, &one);
         max = fmax(max, score[j - first]);
         least = fmin(least, score[j - first]);
-        err = fmax(err, (dim + 2) * KC_EPS * size * c->scale);
+        err = fmax(err, one);
     }
     double relative = expm1(2 * err) + (n + 8.0 * (n / 64 + 2) + 2 * fmin(max - least, 105)) * KC_EPS;
     memset(y, 0, (size_t)c->v_dim * sizeof *y);
     memset(bound, 0, (size_t)c->v_dim * sizeof *bound);
+    sum = exp(sink - max);
     for (int j = 0; j < n; j++)
         sum += score[j] = exp(score[j] - max);
     for (int j = 0; j < n; j++) {

@@ -9,8 +9,10 @@
 /* Sequence s has length[s] keys, of which the last n_new[s] are rows of the step. keys and values hold what the cache
  * stores, as float32: [position][n_kv_head * head_dim or v_dim], by sequence. */
 struct attn_case {
-    int      n_head, n_kv_head, head_dim, v_dim, window, n_seq, n_row;
-    float    scale;
+    int      n_head, n_kv_head, head_dim, v_dim, window, chunk, n_seq, n_row;
+    float    scale, softcap, position_scale;
+    int      position_unit;
+    float   *sinks; /* [n_head], or NULL */
     int      length[CASE_SEQS], n_new[CASE_SEQS];
     float   *keys[CASE_SEQS], *values[CASE_SEQS];
     float   *q; /* [n_row][n_head * head_dim] */

@@ -177,7 +177,9 @@ static void check_rope_kv_write(struct kc *k)
         struct run_limits lim = attn_case_limits(&c);
         struct cpu       *one = kc_cpu_new(CPU_SCALAR, 1, precision_of(&c), &lim);
         struct cpu       *many = kc_cpu_new(k->level, 3, precision_of(&c), &lim);
-        struct rope rope = {2 * (1 + kc_below(k, c.head_dim / 2)), kc_below(k, 2), (float)(0.5 + kc_uniform(k)), NULL};
+        struct rope rope = {.dims = 2 * (1 + kc_below(k, c.head_dim / 2)),
+                            .interleaved = kc_below(k, 2),
+                            .mscale = (float)(0.5 + kc_uniform(k))};
         float      *inv_freq = kc_guard((size_t)rope.dims / 2 * sizeof(float)), *q[2], *key[2];
         rope.inv_freq = inv_freq;
         for (int i = 0; i < rope.dims / 2; i++)

@@ -350,39 +350,85 @@ static void check_row_ops(struct kc *k)
     kc_cpu_free(many);
 }
 
+/* Frequency j of a rope for a sequence of `length` tokens. */
+static float frequency(const struct rope *rope, int j, int length)
+{
+    if (!rope->limit || length <= rope->limit)
+        return rope->inv_freq[j];
+    if (rope->long_freq)
+        return rope->long_freq[j];
+    double longer = rope->factor * length / (double)rope->limit - (rope->factor - 1);
+    double base = rope->theta * pow(longer, rope->dims / (rope->dims - 2.0));
+    return (float)pow(base, -2.0 * j / rope->dims);
+}
+
 /* Angles: the product position * inv_freq is float32, as in the models; cosine and sine of it are exact before
- * rounding. */
+ * rounding. Rows of sequences beyond the rope's limit have other frequencies. */
 static void check_rope_angles(struct kc *k)
 {
     static double     ref[128], bound[128];
     struct run_limits lim = {.n_row = 1, .n_head = 1, .n_kv_head = 1, .head_dim = 1, .n_key = 1};
     struct cpu       *cpu = kc_cpu_new(k->level, 2, PRECISION_DEFAULT, &lim);
     for (int c = 0; c < CASES; c++) {
-        int         half = 1 + kc_below(k, 64), rows = 1 + kc_below(k, 8);
-        int32_t     position[8];
-        float      *inv_freq = floats(half), *cs = floats((int64_t)rows * 2 * half);
-        struct rope rope = {2 * half, false, (float)(1 + kc_uniform(k)), inv_freq};
-        struct step step = {.n_row = rows, .position = position};
+        int         half = 1 + kc_below(k, 64), rows = 1 + kc_below(k, 8), kind = kc_below(k, half > 1 ? 4 : 3);
+        int32_t     position[8], seq[8], length[3];
+        float      *inv_freq = floats(half), *long_freq = floats(half), *cs = floats((int64_t)rows * 2 * half);
+        struct rope rope = {.dims = 2 * half,
+                            .mscale = (float)(1 + kc_uniform(k)),
+                            .inv_freq = inv_freq,
+                            .limit = kind >= 2 ? 100 : 0,
+                            .long_freq = kind == 2 ? long_freq : NULL,
+                            .long_mscale = (float)(1 + kc_uniform(k)),
+                            .theta = 10000,
+                            .factor = 4};
+        struct step step = {.n_row = rows, .position = position, .seq = seq, .length = kind ? length : NULL};
         struct run  r = {.backend = &cpu->base, .step = &step};
-        kc_notef(k, "half %d rows %d", half, rows);
-        for (int i = 0; i < half; i++)
+        kc_notef(k, "half %d rows %d kind %d", half, rows, kind);
+        for (int i = 0; i < half; i++) {
             inv_freq[i] = (float)pow(10000 + 1e6 * kc_uniform(k), -(double)i / half);
-        for (int i = 0; i < rows; i++)
+            long_freq[i] = inv_freq[i] / 3;
+        }
+        for (int i = 0; i < 3; i++)
+            length[i] = 99 + i;
+        for (int i = 0; i < rows; i++) {
             position[i] = kc_below(k, kc_pick(k, 1, 100, 1 << 20));
+            seq[i] = kc_below(k, 3);
+        }
         op_rope_angles(&r, &rope, (struct tensor){cs, rows, 2 * half, 2 * half});
         for (int i = 0; i < rows; i++) {
+            float mscale = kind == 2 && length[seq[i]] > 100 ? rope.long_mscale : rope.mscale;
             for (int j = 0; j < half; j++) {
-                float angle = (float)position[i] * inv_freq[j];
-                ref[2 * j] = cos((double)angle) * rope.mscale;
-                ref[2 * j + 1] = sin((double)angle) * rope.mscale;
-                bound[2 * j] = bound[2 * j + 1] = 4 * KC_EPS * rope.mscale;
+                float angle = (float)position[i] * frequency(&rope, j, kind ? length[seq[i]] : 0);
+                ref[2 * j] = cos((double)angle) * mscale;
+                ref[2 * j + 1] = sin((double)angle) * mscale;
+                bound[2 * j] = bound[2 * j + 1] = 4 * KC_EPS * mscale;
             }
             kc_close(k, "angles", cs + (int64_t)i * 2 * half, ref, bound, 2 * half);
         }
         kc_unguard(k, inv_freq);
+        kc_unguard(k, long_freq);
         kc_unguard(k, cs);
     }
     kc_cpu_free(cpu);
+}
+
+static void check_clip(struct kc *k)
+{
+    const struct row_fns *f = row_fns_for(k->level);
+    for (int c = 0; c < CASES; c++) {
+        int    n = some_length(k);
+        float *x = floats(n), *y = floats(n), limit = (float)kc_uniform(k);
+        kc_fill(k, x, n, 1e6);
+        x[kc_below(k, n)] = kc_below(k, 2) ? NAN : -0.0f;
+        memcpy(y, x, (size_t)n * sizeof *x);
+        f->clip(limit, y, n);
+        for (int i = 0; i < n; i++) {
+            float want = x[i] > limit ? limit : x[i] < -limit ? -limit : x[i];
+            kc_same_floats(k, "clip", y + i, &want, 1);
+        }
+        kc_unguard(k, x);
+        kc_unguard(k, y);
+    }
 }
 
 /* Columns that stand together head by head, from a matrix with a wider stride. */
@@ -392,7 +438,8 @@ static void check_gather_cols(struct kc *k)
     struct cpu       *cpu = kc_cpu_new(k->level, 3, PRECISION_DEFAULT, &lim);
     struct run        r = {.backend = &cpu->base};
     for (int c = 0; c < 30; c++) {
-        int64_t first = kc_below(k, 20), n = 1 + kc_below(k, 70), step = n + kc_below(k, 70), pieces = 1 + kc_below(k, 9);
+        int64_t first = kc_below(k, 20), n = 1 + kc_below(k, 70), step = n + kc_below(k, 70),
+                pieces = 1 + kc_below(k, 9);
         int64_t rows = 1 + kc_below(k, 300), cols = first + (pieces - 1) * step + n, stride = cols + kc_below(k, 5);
         float  *x = floats(rows * stride), *y = floats(rows * pieces * n);
         kc_fill(k, x, rows * stride, 1);
@@ -455,5 +502,6 @@ const struct check rows_checks[] = {
     {"gather_cols", check_gather_cols, NULL},
     {"layer_norm", check_layer_norm, NULL},
     {"norm_pieces", check_norm_pieces, NULL},
+    {"clip", check_clip, NULL},
     {NULL, NULL, NULL},
 };

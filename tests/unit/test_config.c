@@ -153,7 +153,7 @@ static void rope_spellings(void **state)
     (void)state;
     struct config *c = parse(
         "{\"rope_theta\":5e5,\"rope_scaling\":{\"type\":\"linear\",\"factor\":2.0},\"partial_rotary_factor\":0.5}");
-    struct config_rope r = config_rope(c, 1e4, 1);
+    struct config_rope r = config_rope(c, NULL, 1e4, 1);
     assert_true(r.theta == 5e5 && r.partial == 0.5);
     assert_string_equal(r.type, "linear");
     assert_true(config_num(r.fields, "factor", 1, 100) == 2);
@@ -161,24 +161,24 @@ static void rope_spellings(void **state)
 
     c = parse("{\"rope_parameters\":{\"rope_type\":\"llama3\",\"type\":\"x\",\"rope_theta\":7,\"factor\":8},\"rope_"
               "theta\":1}");
-    r = config_rope(c, 1e4, 1);
+    r = config_rope(c, NULL, 1e4, 1);
     assert_true(r.theta == 7 && r.partial == 1);
     assert_string_equal(r.type, "llama3");
     config_free(c);
 
     c = parse("{\"rope_scaling\":null}");
-    r = config_rope(c, 1e4, 1);
+    r = config_rope(c, NULL, 1e4, 1);
     assert_true(r.theta == 1e4);
     assert_string_equal(r.type, "default");
     assert_null(r.fields);
     config_free(c);
 
     c = parse("{\"rope_parameters\":{\"full_attention\":{\"rope_theta\":1},\"sliding_attention\":{\"rope_theta\":2}}}");
-    config_rope(c, 1e4, 1);
+    config_rope(c, NULL, 1e4, 1);
     check_report(c, "config.json: rope_parameters holds one object per layer type");
 
     c = parse("{\"rope_theta\":-1,\"rope_scaling\":\"x\"}");
-    config_rope(c, 1e4, 1);
+    config_rope(c, NULL, 1e4, 1);
     check_report(c, "config.json: rope_scaling is the string 'x', an object is needed; config.json: rope_theta is -1");
 }
 
