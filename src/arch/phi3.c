@@ -9,5 +9,6 @@ void arch_phi3(struct model_desc *m, struct config *c, struct arena *a)
     arch_windows(m, c, arch_window(c, 0), 0);
     for (int i = 0; i < m->n_layer; i++) {
         m->layer[i].attn.qkv = QKV_ROWS;
+        m->layer[i].ffn.fused = true;
     }
 }

@@ -71,8 +71,6 @@ VEC_INLINE void scores_chunk(const struct attn_block *b, int r0, const void *k, 
         vf s = vf_mul(acc[r][w], scale);
         if (b->k_scale)
             s = vf_mul(s, vf_load(b->k_scale + j + w * VEC_LANES));
-        if (b->softcap > 0)
-            s = vf_mul(vf_tanh(vf_div(s, vf_set1(b->softcap))), vf_set1(b->softcap));
         vf_store(b->s + (r0 + r) * KV_TILE + j + w * VEC_LANES, s);
     }
 }
@@ -206,9 +204,22 @@ VEC_INLINE void softmax_row(const struct attn_block *b, int i, bool whole)
         o[f] *= a;
 }
 
+/* Caps the scores of row i. */
+static void softcap_row(const struct attn_block *b, int i)
+{
+    vf cap = vf_set1(b->softcap);
+    for (int w = 0; w < TILE_VECTORS; w++) {
+        float *s = b->s + i * KV_TILE + w * VEC_LANES;
+        if (has_keys(b, i, w))
+            vf_store(s, vf_mul(vf_tanh(vf_div(vf_load(s), cap)), cap));
+    }
+}
+
 static void softmax(const struct attn_block *b)
 {
     for (int i = 0; i < b->n; i++) {
+        if (b->softcap > 0)
+            softcap_row(b, i);
         if (b->lo[i] == 0 && b->hi[i] == KV_TILE)
             softmax_row(b, i, true);
         else if (b->lo[i] < b->hi[i])

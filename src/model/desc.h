@@ -50,7 +50,7 @@ struct norm_desc {
 enum qkv_form { QKV_APART, QKV_ROWS, QKV_GROUPS };
 
 /* Over what the norm of queries and keys goes: every head with one weight [head_dim] for all, every head with its own
- * (weights [heads, head_dim]), or all heads as one row. */
+ * (weights [heads, head_dim], or where the name has a '#' one tensor a head, by number), or all heads as one row. */
 enum qk_norm_span { QK_HEAD, QK_HEADS, QK_ALL };
 
 /* What the heads' outputs are multiplied with before o_proj: sigmoid of gate_proj, an element each or one number a head; or

@@ -8,14 +8,22 @@
  * and where there is a gate g (x Wg^T, or a part of q's projection) the heads' outputs times sigmoid(g) go into Wo. What
  * changes the softmax (windows, chunks, sinks, soft caps, scales by position) is the operation's: struct attn.
  */
+#include <string.h>
+
 #include "model/block.h"
 #include "model/target.h"
+
+/* The norm of q or k: one, or one of each head. */
+struct heads_norm {
+    struct norm *norm;
+    int          n;
+};
 
 struct attn_block {
     const struct attn_desc *d;
     struct weight           q, k, v, o; /* q also where all three are one */
     struct weight           gate, sinks;
-    struct norm             q_norm, k_norm;
+    struct heads_norm       q_norm, k_norm;
     struct attn             op;
 };
 
@@ -55,18 +63,46 @@ static void declare_apart(const struct declare *k, struct attn_block *b, const c
     declare_linear(k, NAME_V, SHARD_ROWS, kv_cols(a), k->d->n_embd, kv_why, bias, &b->v);
 }
 
-/* The norm of heads of q or k. Heads with weights of their own have them as one matrix [n_head, head_dim]. */
-static void declare_qk_norm(const struct declare *k, enum name name, const struct attn_desc *a, int n_head,
-                            struct norm *out)
+/* A norm of each head of its own: a tensor each where the name has a '#', which stands for the head's number; otherwise one
+ * matrix [n_head, head_dim]. */
+static bool declare_head_norms(const struct declare *k, enum name name, const struct attn_desc *a, int n_head,
+                               struct heads_norm *out)
 {
-    const struct norm_desc *d = &a->qk_norm;
-    bool                    all = a->qk_norm_span == QK_ALL;
-    if (a->qk_norm_span != QK_HEADS || d->kind == NORM_NONE) {
-        declare_norm(k, name, d, (int64_t)(all ? n_head : 1) * a->head_dim, all ? "heads * head_dim" : "head_dim", out);
-        return;
+    const struct norm plain = {
+        .kind = a->qk_norm.kind, .n = a->head_dim, .eps = a->qk_norm.eps, .w = {.plus = a->qk_norm.plus}};
+    const char *full = declare_name(k, name, ""), *mark = strchr(full, '#');
+    out->n = mark ? n_head : 1;
+    out->norm = arena_calloc(k->p->arena, (size_t)out->n, sizeof *out->norm);
+    if (!out->norm)
+        return false;
+    for (int i = 0; i < out->n; i++)
+        out->norm[i] = plain;
+    if (!mark)
+        declare_array(k, name, ".weight", 2, (const int64_t[]){n_head, a->head_dim}, "heads, head_dim",
+                      &out->norm[0].w);
+    for (int i = 0; mark && i < n_head; i++) {
+        const char *one = arena_printf(k->p->arena, "%.*s%d%s", (int)(mark - full), full, i, mark + 1);
+        if (!one)
+            return false;
+        params_add(k->p, ROLE_NORM, SHARD_NONE, k->layer, one, a->head_dim, 0, "head_dim", &out->norm[i].w);
     }
-    *out = (struct norm){.kind = d->kind, .n = a->head_dim, .eps = d->eps, .w = {.plus = d->plus}};
-    declare_array(k, name, ".weight", 2, (const int64_t[]){n_head, a->head_dim}, "heads, head_dim", &out->w);
+    return true;
+}
+
+static bool declare_qk_norm(const struct declare *k, enum name name, const struct attn_desc *a, int n_head,
+                            struct heads_norm *out)
+{
+    bool all = a->qk_norm_span == QK_ALL;
+    if (a->qk_norm.kind == NORM_NONE)
+        return true;
+    if (a->qk_norm_span == QK_HEADS)
+        return declare_head_norms(k, name, a, n_head, out);
+    out->n = 1;
+    out->norm = arena_calloc(k->p->arena, 1, sizeof *out->norm);
+    if (out->norm)
+        declare_norm(k, name, &a->qk_norm, (int64_t)(all ? n_head : 1) * a->head_dim,
+                     all ? "heads * head_dim" : "head_dim", out->norm);
+    return out->norm;
 }
 
 static bool declare(struct model *m, const struct declare *k, void **state)
@@ -84,8 +120,9 @@ static bool declare(struct model *m, const struct declare *k, void **state)
                        a->gate == GATE_HEAD ? "num_attention_heads, hidden_size"
                                             : "num_attention_heads * head_dim, hidden_size",
                        NULL, &b->gate);
-    declare_qk_norm(k, NAME_Q_NORM, a, a->n_head, &b->q_norm);
-    declare_qk_norm(k, NAME_K_NORM, a, a->n_kv_head, &b->k_norm);
+    if (!declare_qk_norm(k, NAME_Q_NORM, a, a->n_head, &b->q_norm) ||
+        !declare_qk_norm(k, NAME_K_NORM, a, a->n_kv_head, &b->k_norm))
+        return false;
     if (a->sinks)
         declare_vector(k, NAME_SINKS, a->n_head, "num_attention_heads", &b->sinks);
     b->op = (struct attn){.n_head = a->n_head,
@@ -168,10 +205,17 @@ static void project(const struct attn_block *b, struct run *r, struct activation
     }
 }
 
+static void norm_heads(struct run *r, const struct heads_norm *h, struct tensor x)
+{
+    int64_t n = x.n_col / h->n;
+    for (int i = 0; i < h->n; i++)
+        op_norm(r, &h->norm[i], tensor_cols(x, i * n, n), tensor_cols(x, i * n, n));
+}
+
 static void qk_norm(const struct attn_block *b, struct run *r, const struct inputs *in)
 {
-    op_norm(r, &b->q_norm, in->q, in->q);
-    op_norm(r, &b->k_norm, in->k, in->k);
+    norm_heads(r, &b->q_norm, in->q);
+    norm_heads(r, &b->k_norm, in->k);
 }
 
 /* Norms and rope of q and k; k and v go to the cache. */

@@ -55,6 +55,38 @@ static void windows(void **state)
     }
 }
 
+/* Patterns of windows without and with layer_types. */
+static void patterns(void **state)
+{
+    (void)state;
+    check_windows("ministral3", "\"sliding_window\":null", 0, 0, 0);
+    check_windows("ministral3", "\"sliding_window\":7", 7, 7, 7);
+    check_windows("phi3", "\"sliding_window\":7", 7, 7, 7);
+    check_windows("phi3", "\"sliding_window\":null", 0, 0, 0);
+    check_windows("mimo", "\"sliding_window\":7,\"use_sliding_window\":false", 0, 0, 0);
+    check_windows("gemma2", "\"sliding_window\":7", 7, 0, 7);
+    check_windows("gemma2",
+                  "\"sliding_window\":7,\"layer_types\":[\"full_attention\",\"full_attention\",\"sliding_attention\"]",
+                  0, 0, 7);
+    check_windows("gemma3_text", "\"sliding_window\":7", 7, 7, 7);
+    check_windows("gemma3_text", "\"sliding_window\":7,\"sliding_window_pattern\":3", 7, 7, 0);
+    check_windows("gemma3_text", "\"sliding_window\":7,\"_sliding_window_pattern\":2", 7, 0, 7);
+    check_windows("gemma3_text",
+                  "\"sliding_window\":7,\"_sliding_window_pattern\":6,\"layer_types\":[\"full_attention\","
+                  "\"sliding_attention\",\"full_attention\"]",
+                  0, 7, 0);
+    check_windows("gemma3", "\"text_config\":{\"model_type\":\"gemma3_text\",\"sliding_window\":7}", 7, 7, 7);
+    check_windows("cohere", "\"sliding_window\":7", 0, 0, 0);
+    check_windows("cohere2", "\"sliding_window\":7,\"sliding_window_pattern\":2", 7, 0, 7);
+    check_windows("cohere2", "\"sliding_window\":7,\"sliding_window_pattern\":1", 0, 0, 0);
+    check_windows("exaone4", "\"sliding_window\":7,\"sliding_window_pattern\":\"LGL\"", 7, 0, 0);
+    check_windows("exaone4", "\"sliding_window\":7,\"sliding_window_pattern\":2", 7, 0, 7);
+    check_windows("exaone4", "\"sliding_window\":null,\"sliding_window_pattern\":0", 0, 0, 0);
+    check_windows("olmo3", "\"sliding_window\":7", 7, 7, 7);
+    check_windows("smollm3", "\"sliding_window\":7,\"no_rope_layers\":[1,0,1]", 0, 0, 0);
+    check_windows("smollm3", "\"sliding_window\":7,\"use_sliding_window\":true,\"no_rope_layers\":[1,0,1]", 0, 7, 0);
+}
+
 /* head_dim and num_key_value_heads when config.json lacks them, or has null: as transformers' config classes. */
 static void heads(void **state)
 {
@@ -94,6 +126,6 @@ static void heads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(heads)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(patterns), cmocka_unit_test(heads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
