@@ -62,7 +62,7 @@ static void test_grow_and_fork(void **state)
     page_pool_free(p);
 }
 
-static const struct prefix_key base, other = {{1, 0}}, third = {{0, 1}};
+static const struct prefix_key base, other = {.v = {1, 0}}, third = {.v = {0, 1}};
 
 static void store(struct prefix_cache *c, struct page_pool *p, const int32_t *tokens, int64_t n)
 {
