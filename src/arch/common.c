@@ -1,7 +1,9 @@
 /* What families share: windows, activations; contracts in family.h. Rope: rope.c. */
+#include <stdio.h>
 #include <string.h>
 
 #include "arch/family.h"
+#include "base/num.h"
 
 int arch_window(struct config *c, int fallback)
 {
@@ -78,9 +80,47 @@ void arch_wrapped(struct model_desc *m)
     m->ignore = m->tie == TIE_YES ? towers : towers_untied;
 }
 
-void arch_need_silu(struct config *c, const char *key)
+enum act_kind arch_act(struct config *c, const char *key, const char *fallback)
 {
-    const char *act = config_str_or(c, key, "silu");
-    if (strcmp(act, "silu") && strcmp(act, "swish"))
-        config_fault(c, ERR_UNSUPPORTED, key, "is \"%s\"; supported: silu", act);
+    static const struct {
+        const char   *name;
+        enum act_kind kind;
+    } acts[] = {
+        {"silu", ACT_SILU},
+        {"swish", ACT_SILU},
+        {"gelu", ACT_GELU},
+        {"gelu_python", ACT_GELU},
+        {"gelu_new", ACT_GELU_TANH},
+        {"gelu_fast", ACT_GELU_TANH},
+        {"gelu_accurate", ACT_GELU_TANH},
+        {"gelu_pytorch_tanh", ACT_GELU_TANH},
+        {"gelu_python_tanh", ACT_GELU_TANH},
+        {"quick_gelu", ACT_GELU_QUICK},
+        {"relu", ACT_RELU},
+        {"relu2", ACT_RELU2},
+        {"sigmoid", ACT_SIGMOID},
+        {"tanh", ACT_TANH},
+        {"xielu", ACT_XIELU},
+    };
+    const char *act = config_str_or(c, key, fallback);
+    char        all[256] = "";
+    size_t      n = 0;
+    for (size_t i = 0; i < ARRAY_LEN(acts); i++) {
+        if (!strcmp(act, acts[i].name))
+            return acts[i].kind;
+        n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", n ? ", " : "", acts[i].name);
+    }
+    config_fault(c, ERR_UNSUPPORTED, key, "is \"%s\"; supported: %s", act, all);
+    return ACT_SILU;
 }
+
+void arch_layer_norms(struct model_desc *m, bool bias)
+{
+    m->norm.kind = NORM_LAYER;
+    m->norm.bias = bias;
+    for (int i = 0; i < m->n_layer; i++)
+        m->layer[i].mix_norm = m->layer[i].ff_norm = m->norm;
+}
+
+const char *const arch_ignored_masks[] = {
+    "*.attn.bias", "*.attn.masked_bias", "*.attention.bias", "*.attention.masked_bias", "*.rotary_emb.inv_freq", NULL};

@@ -31,6 +31,24 @@ static int sized(struct config *c, const char *key, int64_t hi, int fallback)
     return (int)(fallback ? config_int_or(c, key, 1, hi, fallback) : config_int(c, key, 1, hi));
 }
 
+enum tie arch_tie(struct config *c)
+{
+    if (!config_has(c, "tie_word_embeddings"))
+        return TIE_BY_FILE;
+    return config_bool_or(c, "tie_word_embeddings", false) ? TIE_YES : TIE_NO;
+}
+
+bool arch_make_layers(struct model_desc *m, struct config *c, struct arena *a, const char *key)
+{
+    m->n_layer = (int)config_int(c, key, 1, DESC_LAYERS_MAX);
+    m->layer = arena_calloc(a, (size_t)m->n_layer, sizeof *m->layer);
+    if (m->layer)
+        return true;
+    config_fault(c, ERR_NOMEM, key, "is %d: out of memory for the layers", m->n_layer);
+    m->n_layer = 0;
+    return false;
+}
+
 static struct attn_desc attention(struct model_desc *m, struct config *c, struct arena *a, const struct dense_rule *d)
 {
     int              n_head = sized(c, "num_attention_heads", 1 << 14, d->n_head);
@@ -47,27 +65,20 @@ static struct attn_desc attention(struct model_desc *m, struct config *c, struct
 void arch_dense(struct model_desc *m, struct config *c, struct arena *a, const struct dense_rule *d)
 {
     m->n_embd = sized(c, "hidden_size", 1 << 20, d->n_embd);
-    m->n_layer = (int)config_int(c, "num_hidden_layers", 1, DESC_LAYERS_MAX);
     m->n_vocab = sized(c, "vocab_size", 1 << 24, d->n_vocab);
     m->n_context = config_int_or(c, "max_position_embeddings", 1, (int64_t)1 << 31, d->n_context ? d->n_context : 2048);
     m->norm = (struct norm_desc){
         .kind = NORM_RMS,
         .eps = (float)config_num_or(c, d->eps_key ? d->eps_key : "rms_norm_eps", 0, 1, d->eps > 0 ? d->eps : 1e-6)};
-    m->tie = !config_has(c, "tie_word_embeddings")             ? TIE_BY_FILE
-             : config_bool_or(c, "tie_word_embeddings", false) ? TIE_YES
-                                                               : TIE_NO;
+    m->tie = arch_tie(c);
     m->ignore = m->tie == TIE_YES ? ignored : ignored_untied;
     struct attn_desc attn = attention(m, c, a, d);
     struct ff_desc   ff = {.n_ff = sized(c, "intermediate_size", 1 << 24, d->n_ff),
                            .bias = config_bool_or(c, "mlp_bias", false)};
     if (!d->own_act)
-        arch_need_silu(c, "hidden_act");
-    m->layer = arena_calloc(a, (size_t)m->n_layer, sizeof *m->layer);
-    if (!m->layer) {
-        config_fault(c, ERR_NOMEM, "num_hidden_layers", "is %d: out of memory for the layers", m->n_layer);
-        m->n_layer = 0;
+        ff.act = arch_act(c, "hidden_act", d->act ? d->act : "silu");
+    if (!arch_make_layers(m, c, a, "num_hidden_layers"))
         return;
-    }
     for (int i = 0; i < m->n_layer; i++)
         m->layer[i] = (struct layer_desc){
             .mix = MIX_ATTN, .ff = FF_GATED, .mix_norm = m->norm, .ff_norm = m->norm, .attn = attn, .ffn = ff};

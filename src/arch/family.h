@@ -4,13 +4,22 @@
 
 #include "arch/arch.h"
 
+void arch_apertus(struct model_desc *m, struct config *c, struct arena *a);
 void arch_cohere(struct model_desc *m, struct config *c, struct arena *a);
 void arch_cohere2(struct model_desc *m, struct config *c, struct arena *a);
+void arch_ernie4_5(struct model_desc *m, struct config *c, struct arena *a);
 void arch_exaone4(struct model_desc *m, struct config *c, struct arena *a);
 void arch_gemma(struct model_desc *m, struct config *c, struct arena *a);
 void arch_gemma2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_gemma3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_gemma3_text(struct model_desc *m, struct config *c, struct arena *a);
+void arch_glm(struct model_desc *m, struct config *c, struct arena *a);
+void arch_glm4(struct model_desc *m, struct config *c, struct arena *a);
+void arch_gpt2(struct model_desc *m, struct config *c, struct arena *a);
+void arch_gpt_bigcode(struct model_desc *m, struct config *c, struct arena *a);
+void arch_gpt_neox(struct model_desc *m, struct config *c, struct arena *a);
+void arch_granite(struct model_desc *m, struct config *c, struct arena *a);
+void arch_helium(struct model_desc *m, struct config *c, struct arena *a);
 void arch_hunyuan_v1_dense(struct model_desc *m, struct config *c, struct arena *a);
 void arch_internlm2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_internlm3(struct model_desc *m, struct config *c, struct arena *a);
@@ -21,15 +30,20 @@ void arch_ministral3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_mistral(struct model_desc *m, struct config *c, struct arena *a);
 void arch_mistral3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_mixtral(struct model_desc *m, struct config *c, struct arena *a);
+void arch_nemotron(struct model_desc *m, struct config *c, struct arena *a);
+void arch_olmo(struct model_desc *m, struct config *c, struct arena *a);
 void arch_olmo2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_olmo3(struct model_desc *m, struct config *c, struct arena *a);
+void arch_phi(struct model_desc *m, struct config *c, struct arena *a);
 void arch_phi3(struct model_desc *m, struct config *c, struct arena *a);
-void arch_seed_oss(struct model_desc *m, struct config *c, struct arena *a);
-void arch_smollm3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen2_moe(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen3_moe(struct model_desc *m, struct config *c, struct arena *a);
+void arch_seed_oss(struct model_desc *m, struct config *c, struct arena *a);
+void arch_smollm3(struct model_desc *m, struct config *c, struct arena *a);
+void arch_stablelm(struct model_desc *m, struct config *c, struct arena *a);
+void arch_starcoder2(struct model_desc *m, struct config *c, struct arena *a);
 
 /* How a family's rope differs from Llama's; all zero: not at all. */
 struct rope_rule {
@@ -61,7 +75,8 @@ struct dense_rule {
     int              n_context; /* max_position_embeddings when absent; 0: 2048 */
     const char      *eps_key;   /* of the norms; NULL: rms_norm_eps */
     double           eps;       /* when absent; 0: 1e-6 */
-    bool             own_act;   /* the family reads the activation; otherwise it is hidden_act, SiLU */
+    const char      *act;       /* hidden_act when absent; NULL: silu */
+    bool             own_act;   /* the family reads the activation */
     struct rope_rule rope;
 };
 /* Pre-norm layers of grouped-head attention and a gated feed-forward block, by the usual fields. */
@@ -81,8 +96,16 @@ float arch_softcap(struct config *c, const char *key, float fallback);
 /* The model is the language part of a checkpoint with towers: names begin with "language_model.", towers are ignored. After
  * the rest of the description. */
 void arch_wrapped(struct model_desc *m);
-/* A fault unless the field is absent or one of SiLU's names. */
-void arch_need_silu(struct config *c, const char *key);
+/* The activation that a field names as transformers does. */
+enum act_kind arch_act(struct config *c, const char *key, const char *fallback);
+/* All norms are LayerNorms; otherwise like m->norm. */
+void arch_layer_norms(struct model_desc *m, bool bias);
+/* tie_word_embeddings. */
+enum tie arch_tie(struct config *c);
+/* The layers, all zero, as many as the field says. False when out of memory, a fault. */
+bool arch_make_layers(struct model_desc *m, struct config *c, struct arena *a, const char *key);
+/* Buffers of the GPT line. */
+extern const char *const arch_ignored_masks[];
 
 /* ---- mixtures of experts ---- */
 

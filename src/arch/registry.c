@@ -7,13 +7,22 @@
 #include "base/num.h"
 
 static const struct family families[] = {
+    {"apertus", "llama", "Apertus", arch_apertus},
     {"cohere", "llama", "Command R, R+", arch_cohere},
     {"cohere2", "cohere", "Command R7B, A", arch_cohere2},
+    {"ernie4_5", "llama", "ERNIE 4.5 (dense)", arch_ernie4_5},
     {"exaone4", "olmo2", "EXAONE 4", arch_exaone4},
     {"gemma", "llama", "Gemma 1", arch_gemma},
     {"gemma2", "gemma", "Gemma 2", arch_gemma2},
     {"gemma3", "gemma3_text", "Gemma 3 (language part)", arch_gemma3},
     {"gemma3_text", "gemma2", "Gemma 3 (text)", arch_gemma3_text},
+    {"glm", "llama", "GLM-4 9B, GLM-Edge", arch_glm},
+    {"glm4", "glm", "GLM-4 0414", arch_glm4},
+    {"gpt2", NULL, "GPT-2 and models of its shape", arch_gpt2},
+    {"gpt_bigcode", "gpt2", "SantaCoder, StarCoder, Granite Code", arch_gpt_bigcode},
+    {"gpt_neox", "llama", "GPT-NeoX, Pythia", arch_gpt_neox},
+    {"granite", "llama", "Granite 3", arch_granite},
+    {"helium", "llama", "Helium", arch_helium},
     {"hunyuan_v1_dense", "llama", "Hunyuan (dense)", arch_hunyuan_v1_dense},
     {"internlm2", "llama", "InternLM 2", arch_internlm2},
     {"internlm3", "llama", "InternLM 3", arch_internlm3},
@@ -24,14 +33,19 @@ static const struct family families[] = {
     {"mistral", "llama", "Mistral 7B, Nemo, Small (text)", arch_mistral},
     {"mistral3", "mistral", "Mistral Small 3, Ministral 3 (language part)", arch_mistral3},
     {"mixtral", "mistral", "Mixtral 8x7B, 8x22B", arch_mixtral},
+    {"nemotron", "llama", "Nemotron 4, Minitron", arch_nemotron},
+    {"olmo", "llama", "OLMo 1", arch_olmo},
     {"olmo2", "llama", "OLMo 2", arch_olmo2},
     {"olmo3", "olmo2", "OLMo 3", arch_olmo3},
+    {"phi", "llama", "Phi 1, 1.5, 2", arch_phi},
     {"phi3", "llama", "Phi 3, 3.5, 4", arch_phi3},
     {"qwen2", "llama", "Qwen 1.5 (dense), 2, 2.5", arch_qwen2},
     {"qwen3", "llama", "Qwen 3 (dense)", arch_qwen3},
     {"qwen3_moe", "qwen3", "Qwen 3 30B-A3B, 235B-A22B, Coder", arch_qwen3_moe},
     {"seed_oss", "llama", "Seed-OSS", arch_seed_oss},
     {"smollm3", "llama", "SmolLM 3", arch_smollm3},
+    {"stablelm", "llama", "StableLM 3B, 2", arch_stablelm},
+    {"starcoder2", "llama", "StarCoder 2", arch_starcoder2},
 };
 
 const struct family *arch_families(size_t *n)

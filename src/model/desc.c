@@ -31,10 +31,20 @@ static int validate_attn(const struct model_desc *m, int i, struct error *e)
     return 0;
 }
 
+static int validate_ff(const struct model_desc *m, int i, struct error *e)
+{
+    const struct layer_desc *l = &m->layer[i];
+    if (l->ff == FF_GATED && l->ffn.act == ACT_XIELU)
+        return bad(e, m, i, "hidden_act is xielu, which has no gate");
+    return 0;
+}
+
 int desc_validate(const struct model_desc *m, struct error *e)
 {
     for (int i = 0; i < m->n_layer; i++) {
         int err = m->layer[i].mix == MIX_ATTN ? validate_attn(m, i, e) : 0;
+        if (!err)
+            err = validate_ff(m, i, e);
         if (err)
             return err;
     }
