@@ -122,7 +122,7 @@ static void run_layer(const struct model *m, struct run *r, int i, struct activa
         run_block(m, r, mix, l->mix, &l->mix_post, a, y, s->delta);
         s->pending = true;
     }
-    if (ff && d->wiring == WIRE_PARALLEL) {
+    if (ff && mix && d->wiring == WIRE_PARALLEL) {
         if (l->ff_norm.kind != NORM_NONE)
             op_norm(r, &l->ff_norm, s->x, y = s->y);
         run_block(m, r, ff, l->ff, &l->ff_post, a, y, s->delta2);

@@ -83,103 +83,6 @@ static void check_exp(struct kc *k)
     kc_expect(k, math_exp(-INFINITY) == 0 && math_exp(INFINITY) == INFINITY && math_exp(0) == 1, "exp of 0 or inf");
 }
 
-/* The sum of squares has no cancellation: its relative error is at most that of its longest chain. */
-static void check_rms_norm(struct kc *k)
-{
-    const struct row_fns *f = row_fns_for(k->level);
-    struct arrays         x;
-    for (int c = 0; c < CASES; c++) {
-        double sum = 0, eps = 1e-5f;
-        arrays_new(k, &x, 1e15);
-        for (int i = 0; i < x.n; i++)
-            sum += (double)x.a[i] * x.a[i];
-        for (int i = 0; i < x.n; i++) {
-            x.ref[i] = x.a[i] / sqrt(sum / x.n + eps) * x.b[i];
-            x.bound[i] = (x.n / 32.0 + 10) * KC_EPS * fabs(x.ref[i]) + 0x1p-140 * (1 + fabs(x.b[i]));
-        }
-        row_fns_for(CPU_SCALAR)->rms_norm(x.a, x.b, 1e-5f, x.n, x.want);
-        f->rms_norm(x.a, x.b, 1e-5f, x.n, x.got);
-        kc_close(k, "against double", x.got, x.ref, x.bound, x.n);
-        f->rms_norm(x.a, x.b, 1e-5f, x.n, x.a); /* in place */
-        kc_same_floats(k, "in place", x.a, x.want, x.n);
-        arrays_check(k, &x);
-    }
-}
-
-/* What a common offset costs: the mean is off by the error of its chain, and so is every deviation. */
-static void check_layer_norm(struct kc *k)
-{
-    struct arrays x;
-    for (int c = 0; c < CASES; c++) {
-        double       mean = 0, size = 0, var = 0, eps = 1e-5f, chain;
-        float        bias[N_MAX];
-        const float *w, *b;
-        arrays_new(k, &x, 1e15);
-        w = kc_below(k, 4) ? x.b : NULL;
-        b = kc_below(k, 3) ? bias : NULL;
-        chain = x.n / 16.0 + 8;
-        kc_fill(k, bias, x.n, 100);
-        for (int i = 0; i < x.n; i++) {
-            mean += (double)x.a[i] / x.n;
-            size += fabs((double)x.a[i]) / x.n;
-        }
-        for (int i = 0; i < x.n; i++)
-            var += (x.a[i] - mean) * (x.a[i] - mean) / x.n;
-        for (int i = 0; i < x.n; i++) {
-            double r = 1 / sqrt(var + eps), d = x.a[i] - mean, off = chain * KC_EPS * size * r, f = w ? w[i] : 1;
-            x.ref[i] = d * r * f + (b ? b[i] : 0);
-            x.bound[i] = fabs(f) * (off + 2 * KC_EPS * fabs(d) * r) +
-                         fabs(d * r * f) * ((chain + 4) * KC_EPS + 2 * off + off * off) + KC_EPS * fabs(x.ref[i]) +
-                         0x1p-140 * (1 + fabs(f));
-        }
-        row_fns_for(CPU_SCALAR)->layer_norm(x.a, w, b, 1e-5f, x.n, x.want);
-        row_fns_for(k->level)->layer_norm(x.a, w, b, 1e-5f, x.n, x.got);
-        kc_close(k, "against double", x.got, x.ref, x.bound, x.n);
-        row_fns_for(k->level)->layer_norm(x.a, w, b, 1e-5f, x.n, x.a); /* in place */
-        kc_same_floats(k, "in place", x.a, x.want, x.n);
-        arrays_check(k, &x);
-    }
-}
-
-/* A weight of several pieces' width, of one, and none: each piece by itself with its own part. */
-static void check_norm_pieces(struct kc *k)
-{
-    struct run_limits lim = {.n_row = 1, .n_head = 1, .n_kv_head = 1, .head_dim = 1, .n_key = 1};
-    struct cpu       *cpu = kc_cpu_new(k->level, 3, PRECISION_DEFAULT, &lim);
-    struct step       none = {0};
-    struct run        r = {.backend = &cpu->base, .step = &none};
-    for (int c = 0; c < 40; c++) {
-        int         n = 1 + kc_below(k, 70), wide = kc_below(k, 4), pieces = (wide ? wide : 1) * (1 + kc_below(k, 3));
-        int         rows = 1 + kc_below(k, 20), col = n * pieces, layer = kc_below(k, 2);
-        float      *x = floats((int64_t)rows * col), *y = floats((int64_t)rows * col), *want = floats(col);
-        float      *w = floats((int64_t)n * 4), *b = floats((int64_t)n * 4);
-        struct norm norm = {.kind = layer ? NORM_LAYER : NORM_RMS, .n = n, .eps = 1e-6f, .w = {.index = -1}};
-        kc_notef(k, "%s rows %d pieces %d n %d weight of %d", layer ? "layer" : "rms", rows, pieces, n, wide);
-        kc_fill(k, x, (int64_t)rows * col, 100);
-        kc_fill(k, w, n * 4, 100);
-        kc_fill(k, b, n * 4, 100);
-        if (wide)
-            norm.w = (struct weight){.n_out = 1, .n_in = (int64_t)n * wide, .packed = w, .bias = layer ? b : NULL};
-        op_norm(&r, &norm, (struct tensor){x, rows, col, col}, (struct tensor){y, rows, col, col});
-        for (int i = 0; i < rows; i++) {
-            for (int p = 0; p < pieces; p++) {
-                const float *from = x + (int64_t)i * col + p * n, *v = wide ? w + p % wide * n : NULL;
-                if (layer)
-                    cpu->rows->layer_norm(from, v, wide ? b + p % wide * n : NULL, 1e-6f, n, want + p * n);
-                else
-                    cpu->rows->rms_norm(from, v, 1e-6f, n, want + p * n);
-            }
-            kc_same_floats(k, "norm", y + (int64_t)i * col, want, col);
-        }
-        kc_unguard(k, x);
-        kc_unguard(k, y);
-        kc_unguard(k, want);
-        kc_unguard(k, w);
-        kc_unguard(k, b);
-    }
-    kc_cpu_free(cpu);
-}
-
 static void check_add(struct kc *k)
 {
     struct arrays x;
@@ -459,13 +362,6 @@ struct bench {
     int64_t               n;
 };
 
-static void bench_norm(void *arg)
-{
-    struct bench *b = arg;
-    for (int i = 0; i < 100; i++)
-        b->f->rms_norm(b->a, b->b, 1e-5f, b->n, b->y);
-}
-
 static void bench_silu(void *arg)
 {
     struct bench *b = arg;
@@ -475,14 +371,12 @@ static void bench_silu(void *arg)
 
 static void bench_rows(struct kc *k)
 {
-    struct bench b = {.f = row_fns_for(k->level), .n = 576};
+    struct bench b = {.f = row_fns_for(k->level), .n = 1536};
     b.a = floats(4096);
     b.b = floats(4096);
     b.y = floats(4096);
     kc_fill(k, b.a, 4096, 1);
     kc_fill(k, b.b, 4096, 1);
-    kc_rate(k, "rms_norm 576", kc_time(bench_norm, &b) / 100, 0, 576 * 4);
-    b.n = 1536;
     kc_rate(k, "silu_mul 1536", kc_time(bench_silu, &b) / 100, 3 * 4 * 1536, 0);
     kc_unguard(k, b.a);
     kc_unguard(k, b.b);
@@ -491,17 +385,14 @@ static void bench_rows(struct kc *k)
 
 const struct check rows_checks[] = {
     {"exp", check_exp, NULL},
-    {"rms_norm", check_rms_norm, bench_rows},
     {"add", check_add, NULL},
-    {"silu_mul", check_silu_mul, NULL},
+    {"silu_mul", check_silu_mul, bench_rows},
     {"rope", check_rope, NULL},
     {"rope_angles", check_rope_angles, NULL},
     {"f16", check_f16, NULL},
     {"i8", check_i8, NULL},
     {"row_ops", check_row_ops, NULL},
     {"gather_cols", check_gather_cols, NULL},
-    {"layer_norm", check_layer_norm, NULL},
-    {"norm_pieces", check_norm_pieces, NULL},
     {"clip", check_clip, NULL},
     {NULL, NULL, NULL},
 };
