@@ -134,6 +134,7 @@ struct mlxcel_info {
     int         context_model; /* max_position_embeddings */
     int64_t     n_parameter;   /* logical parameters */
     int64_t     weights_bytes; /* as stored in the checkpoint */
+    int64_t     active_bytes;  /* of the matrices that decoding one token reads, as stored */
     int64_t     kv_bytes_per_token;
     int64_t     state_bytes; /* recurrent state of one sequence, whatever its length */
     int64_t     lora_bytes; /* memory of the loaded adapters */

@@ -345,6 +345,7 @@ void mlxcel_get_info(const struct mlxcel *m, struct mlxcel_info *info)
                                  .context_model = (int)MIN(d->n_context, (int64_t)INT32_MAX),
                                  .n_parameter = m->model->n_parameter,
                                  .weights_bytes = (int64_t)checkpoint_bytes(m->model->checkpoint),
+                                 .active_bytes = model_active_bytes(m->model),
                                  .kv_bytes_per_token = model_kv_bytes_per_token(m->model, m->backend->kv_elem_size),
                                  .state_bytes = (int64_t)m->model->limits.n_state,
                                  .lora_bytes = (int64_t)registry_bytes(m->registry),

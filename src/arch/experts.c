@@ -15,6 +15,23 @@ const struct layout_rule arch_experts_layout[] = {
     {0},
 };
 
+const struct layout_rule arch_unnamed_experts_layout[] = {
+    {.param = "*.experts.gate_proj", .from = "*.experts.#.gate_proj"},
+    {.param = "*.experts.up_proj", .from = "*.experts.#.up_proj"},
+    {.param = "*.experts.down_proj", .from = "*.experts.#.down_proj"},
+    {.param = "*.experts.gate_proj", .from = "*.experts.gate_up_proj", .part = 0, .parts = 2},
+    {.param = "*.experts.up_proj", .from = "*.experts.gate_up_proj", .part = 1, .parts = 2},
+    {0},
+};
+
+enum route_score arch_scores(struct config *c, const char *key, const char *fallback)
+{
+    const char *s = config_str_or(c, key, fallback);
+    if (strcmp(s, "softmax") && strcmp(s, "sigmoid"))
+        config_fault(c, ERR_UNSUPPORTED, key, "is \"%s\"; supported: sigmoid, softmax", s);
+    return strcmp(s, "softmax") ? ROUTE_SIGMOID : ROUTE_SOFTMAX;
+}
+
 struct moe_desc *arch_experts(struct config *c, struct arena *a, const struct expert_fields *f)
 {
     struct moe_desc *e = arena_calloc(a, 1, sizeof *e);
@@ -61,6 +78,31 @@ void arch_use_experts(struct model_desc *m, int i, const struct moe_desc *e)
         return;
     m->layer[i].ff = FF_MOE;
     m->layer[i].moe = e;
+}
+
+void arch_all_experts(struct model_desc *m, const struct moe_desc *e)
+{
+    for (int i = 0; i < m->n_layer; i++)
+        arch_use_experts(m, i, e);
+}
+
+void arch_experts_by_kind(struct model_desc *m, struct config *c, const struct moe_desc *e, int first_default)
+{
+    int n = config_array_len(c, "mlp_layer_types");
+    if (n < 0) {
+        arch_experts_from(m, c, e, first_default);
+        return;
+    }
+    if (n != m->n_layer)
+        config_fault(c, ERR_MISFIT, "mlp_layer_types", "has %d entries, num_hidden_layers (%d) are needed", n,
+                     m->n_layer);
+    for (int i = 0; i < m->n_layer && n == m->n_layer; i++) {
+        const char *kind = config_array_str(c, "mlp_layer_types", i);
+        if (!strcmp(kind, "sparse"))
+            arch_use_experts(m, i, e);
+        else if (strcmp(kind, "dense"))
+            config_fault(c, ERR_UNSUPPORTED, "mlp_layer_types", "has \"%s\" at %d; supported: dense, sparse", kind, i);
+    }
 }
 
 void arch_experts_by_step(struct model_desc *m, struct config *c, const struct moe_desc *e)

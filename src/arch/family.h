@@ -124,10 +124,14 @@ struct moe_desc *arch_experts(struct config *c, struct arena *a, const struct ex
 void arch_expert_groups(struct moe_desc *e, struct config *c, int n_group, int topk_group);
 /* Layer i has experts (nothing when e is NULL). */
 void arch_use_experts(struct model_desc *m, int i, const struct moe_desc *e);
-/* Which layers have: by decoder_sparse_step and mlp_only_layers; by first_k_dense_replace and moe_layer_freq. */
+void arch_all_experts(struct model_desc *m, const struct moe_desc *e);
+/* "softmax" or "sigmoid". */
+enum route_score arch_scores(struct config *c, const char *key, const char *fallback);
+/* Which layers have: by mlp_layer_types, or without it by first_k_dense_replace; by decoder_sparse_step and mlp_only_layers; by first_k_dense_replace and moe_layer_freq. */
+void arch_experts_by_kind(struct model_desc *m, struct config *c, const struct moe_desc *e, int first_default);
 void arch_experts_by_step(struct model_desc *m, struct config *c, const struct moe_desc *e);
 void arch_experts_from(struct model_desc *m, struct config *c, const struct moe_desc *e, int first_default);
-/* Original layouts: mlp.experts, one by one or fused. */
-extern const struct layout_rule arch_experts_layout[];
+/* Original layouts: mlp.experts one by one or fused, whose stacks are .switch_mlp, or .experts itself. */
+extern const struct layout_rule arch_experts_layout[], arch_unnamed_experts_layout[];
 
 #endif

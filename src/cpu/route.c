@@ -8,6 +8,7 @@
 
 #include "base/num.h"
 #include "cpu/kernels.h"
+#include "cpu/math.h"
 #include "cpu/rows.h"
 
 #define PARALLEL_MIN 16384 /* logits */
@@ -84,6 +85,33 @@ static void weigh(const struct route *m, const struct row_fns *f, float *w)
         w[j] = (m->normalize ? w[j] / sum : w[j]) * m->scale;
 }
 
+/* The weight of each of the chosen, the highest first; then they are sorted with them. */
+static void mix_sparsely(const struct route *m, const float *logits, int32_t *id, float *w)
+{
+    float limit = 2 * m->jitter;
+    for (int j = 0; j < m->top_k; j++) {
+        float max = logits[id[j]], sum = 0;
+        for (int i = 0; i < m->n_expert; i++) {
+            bool gone = false;
+            for (int k = 0; k < j; k++)
+                gone |= id[k] == i;
+            if (!gone && !((max - logits[i]) / fmaxf(fabsf(logits[i]), max) > limit))
+                sum += math_exp(logits[i] - max);
+        }
+        w[j] = 1 / sum;
+    }
+    for (int j = 1; j < m->top_k; j++) {
+        for (int k = j; k > 0 && id[k - 1] > id[k]; k--) {
+            int32_t other = id[k];
+            float   weight = w[k];
+            id[k] = id[k - 1];
+            w[k] = w[k - 1];
+            id[k - 1] = other;
+            w[k - 1] = weight;
+        }
+    }
+}
+
 static void route_row(const struct route *m, const struct row_fns *f, const float *correction, float *logits,
                       float *choice, int32_t *id, float *w)
 {
@@ -100,9 +128,13 @@ static void route_row(const struct route *m, const struct row_fns *f, const floa
         by = choice;
     }
     top(by, m->n_expert, m->top_k, id);
-    sort_ids(id, m->top_k);
-    for (int j = 0; j < m->top_k; j++)
-        w[j] = logits[id[j]];
+    if (m->score == ROUTE_SPARSE_MIXER) {
+        mix_sparsely(m, logits, id, w);
+    } else {
+        sort_ids(id, m->top_k);
+        for (int j = 0; j < m->top_k; j++)
+            w[j] = logits[id[j]];
+    }
     weigh(m, f, w);
 }
 

@@ -96,6 +96,7 @@ struct moe_desc {
     bool             router_bias, correction;
     bool             normalize;
     float            sum_add, sum_min;
+    float            jitter;      /* of SPARSE_MIXER */
     float            scale;       /* of the experts' sum; 1: none */
     int              n_shared_ff; /* width of the block that every row takes beside the experts; 0: none */
     bool             shared_gate; /* times sigmoid(w x) */

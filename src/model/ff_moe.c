@@ -35,6 +35,7 @@ static void declare_router(const struct declare *k, const struct moe_desc *d, st
                               .normalize = d->normalize,
                               .sum_add = d->sum_add,
                               .sum_min = d->sum_min,
+                              .jitter = d->jitter,
                               .scale = d->scale};
     if (d->correction)
         declare_vector(k, NAME_ROUTER_CORRECTION, n, why, &b->route.correction);
@@ -51,9 +52,12 @@ static bool declare_experts(struct model *m, const struct declare *k, const stru
     if (!d->plain) {
         b->moe.gate = w + 2 * n;
         declare_stack(k, NAME_EXPERT_GATE, SHARD_ROWS, n, d->n_ff, n_in, why, bias, b->moe.gate);
+        params_active(k->p, b->moe.gate, d->top_k);
     }
     declare_stack(k, NAME_EXPERT_UP, SHARD_ROWS, n, d->n_ff, n_in, why, bias, b->moe.up);
     declare_stack(k, NAME_EXPERT_DOWN, SHARD_COLS, n, n_in, d->n_ff, why, bias, b->moe.down);
+    params_active(k->p, b->moe.up, d->top_k);
+    params_active(k->p, b->moe.down, d->top_k);
     if (d->n_latent) {
         const char *latent = "latent size of the experts, hidden_size";
         declare_linear(k, NAME_LATENT_IN, SHARD_NONE, n_in, k->d->n_embd, latent, NULL, &b->latent_in);

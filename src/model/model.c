@@ -63,6 +63,17 @@ static void limit_widths(struct model *m)
     }
 }
 
+int64_t model_active_bytes(const struct model *m)
+{
+    int64_t bytes = 0;
+    for (size_t i = 0; i < m->params.n; i++) {
+        const struct param *p = &m->params.v[i];
+        if (p->role == ROLE_LINEAR || p->role == ROLE_HEAD || (p->role == ROLE_EMBED && m->tied))
+            bytes += p->active ? (int64_t)p->bytes / param_stack(p) * p->active : (int64_t)p->bytes;
+    }
+    return bytes;
+}
+
 int64_t model_kv_bytes_per_token(const struct model *m, int elem_size)
 {
     return m->kv_values * elem_size + (elem_size == 1 ? m->kv_keys * (int64_t)sizeof(float) : 0);

@@ -48,6 +48,9 @@ int  model_load(struct model **out, const char *dir, model_describe *describe, s
                 const struct model_options *o, struct error *e);
 void model_free(struct model *m);
 
+/* Bytes of the matrices that decoding one token reads in the loaded layers, as the files hold them. */
+int64_t model_active_bytes(const struct model *m);
+
 /* Bytes that one cached token takes in the loaded layers. */
 int64_t model_kv_bytes_per_token(const struct model *m, int elem_size);
 

@@ -101,6 +101,16 @@ void params_add_stack(struct params *p, enum param_shard shard, int layer, const
         name_weight(p, &weights[i], row->name, out, in);
 }
 
+void params_active(struct params *p, const struct weight *weights, int n)
+{
+    for (size_t i = p->n; i-- > 0 && !p->failed;) {
+        if (p->v[i].weight != weights || p->v[i].role == ROLE_BIAS)
+            continue;
+        p->v[i].active = n;
+        return;
+    }
+}
+
 /* --- the index --------------------------------------------------------------------------------------------------- */
 
 static int compare_rows(const void *a, const void *b)

@@ -26,8 +26,9 @@ enum act_kind {
 #define MAMBA1_STATE_MAX 256 /* numbers of a channel's state */
 
 /* How a router turns logits into the scores by which a row's experts are chosen and weighted: SOFTMAX over all experts,
- * SIGMOID of each, or TOP_SOFTMAX: chosen by the logits, weighted by the softmax over those chosen. */
-enum route_score { ROUTE_SOFTMAX, ROUTE_SIGMOID, ROUTE_TOP_SOFTMAX };
+ * SIGMOID of each, or TOP_SOFTMAX: chosen by the logits, weighted by the softmax over those chosen. SPARSE_MIXER (Liu et al.
+ * 2023): one after the other, each weighted by the softmax over what is left and within 2 jitter of it. */
+enum route_score { ROUTE_SOFTMAX, ROUTE_SIGMOID, ROUTE_TOP_SOFTMAX, ROUTE_SPARSE_MIXER };
 
 #define ROUTE_EXPERTS_MAX 4096 /* that a router scores */
 #define ROUTE_GROUPS_MAX 256

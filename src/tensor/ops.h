@@ -142,7 +142,8 @@ struct route {
     struct weight    correction; /* vector [n_expert] added to the scores for the choice alone; index -1: none */
     bool             normalize;  /* weights are divided by max(their sum + sum_add, sum_min) */
     float            sum_add, sum_min;
-    float            scale; /* multiplies the weights in the end */
+    float            jitter; /* SPARSE_MIXER: logits x beside a best m count while (m - x) / max(|x|, m) <= 2 jitter */
+    float            scale;  /* multiplies the weights in the end */
 };
 
 /* Experts: down(act(gate x) * (up x)), or down(act(up x)) where gate is NULL. */

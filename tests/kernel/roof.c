@@ -2,7 +2,7 @@
  *
  * The model is loaded as for running. A pass reads every byte that decoding one token multiplies, from the same memory
  * in the same order: matrix after matrix, the members of the pool side by side in their shares of the tiles of each, and
- * asks for memory ahead as the kernels do. It computes nothing but a sum, so what decoding loses against it is
+ * asks for memory ahead as the kernels do. Of a stack of experts it reads as many as one token, other ones in each pass. It computes nothing but a sum, so what decoding loses against it is
  * arithmetic, small operations and waiting. The cache of keys and values is not read: the roof is that of a short
  * context.
  */
@@ -26,13 +26,21 @@ struct pass {
     struct model *model;
     lanes         sum[POOL_THREADS_MAX]; /* so that nothing is left out as useless */
     size_t        bytes;
+    size_t        number; /* of the pass */
 };
 
-/* The packed matrix that decoding reads for this row of the table, or NULL. */
-static const struct packed *matrix(const struct model *m, const struct param *row)
+/* How many matrices of this row of the table decoding reads. */
+static int matrices(const struct model *m, const struct param *row)
 {
     bool read = row->role == ROLE_LINEAR || row->role == ROLE_HEAD || (row->role == ROLE_EMBED && m->tied);
-    return read ? row->weight->packed : NULL;
+    return !read ? 0 : row->active ? row->active : param_stack(row);
+}
+
+/* The i-th of them in a pass: experts spread over the stack. */
+static const struct packed *matrix(const struct param *row, size_t pass, int i)
+{
+    size_t n = (size_t)param_stack(row), k = row->active ? (size_t)row->active : n;
+    return row->weight[((size_t)i * n / k + pass * 5) % n].packed;
 }
 
 static lanes read_span(const unsigned char *p, size_t n)
@@ -59,12 +67,14 @@ static void pass_part(void *arg, int i, int n)
     lanes                sum = {0};
     for (int head = 0; head < 2; head++) /* a tied head is the table's first row, but read last */
         for (size_t k = 0; k < p->n; k++) {
-            const struct packed *m = matrix(pass->model, &p->v[k]);
-            long                 lo, hi;
-            if (!m || (p->v[k].role == ROLE_LINEAR) != (head == 0))
+            if ((p->v[k].role == ROLE_LINEAR) != (head == 0))
                 continue;
-            pool_share((long)m->n_tile, 1, i, n, &lo, &hi);
-            sum += read_span(packed_tile(m, lo), (size_t)(hi - lo) * m->tile_size);
+            for (int j = 0; j < matrices(pass->model, &p->v[k]); j++) {
+                const struct packed *m = matrix(&p->v[k], pass->number, j);
+                long                 lo, hi;
+                pool_share((long)m->n_tile, 1, i, n, &lo, &hi);
+                sum += read_span(packed_tile(m, lo), (size_t)(hi - lo) * m->tile_size);
+            }
         }
     pass->sum[i] = sum;
 }
@@ -73,8 +83,9 @@ static size_t bytes_of(const struct model *m)
 {
     size_t bytes = 0;
     for (size_t k = 0; k < m->params.n; k++) {
-        const struct packed *p = matrix(m, &m->params.v[k]);
-        bytes += p ? (size_t)p->n_tile * p->tile_size : 0;
+        const struct param  *row = &m->params.v[k];
+        const struct packed *p = row->weight->packed; /* of a stack all are as large */
+        bytes += matrices(m, row) ? (size_t)matrices(m, row) * (size_t)p->n_tile * p->tile_size : 0;
     }
     return bytes;
 }
@@ -93,6 +104,7 @@ static void measure(struct pass *pass, struct pool *pool, const char *dir)
     pool_run(pool, pass_part, pass);
     while (n < 7 || (n < PASSES_MAX && clock_now() < end)) {
         double t = clock_now();
+        pass->number++;
         pool_run(pool, pass_part, pass);
         seconds[n++] = clock_now() - t;
     }
