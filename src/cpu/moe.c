@@ -166,6 +166,7 @@ struct stage {
     struct tensor        y[2];            /* of pairs */
     struct tensor        x;               /* likewise */
     bool                 gathers, copies; /* x is the block's: pairs take its rows; as they are, too */
+    const struct act    *act;             /* of the one product; NULL: none */
     struct linear_job    job;             /* what all units have in common */
 };
 
@@ -185,6 +186,14 @@ static struct acts unit_acts(const struct stage *s, const struct unit *u)
     return a;
 }
 
+/* y = act(y) of n tiles, where experts have no gate. */
+static void act_tiles(const struct stage *s, struct tensor y, int64_t tile, int n)
+{
+    int64_t o = tile * LINEAR_TILE, cols = MIN((int64_t)n * LINEAR_TILE, y.n_col - o);
+    for (int64_t r = 0; r < y.n_row; r++)
+        s->b->cpu->rows->act(s->act->kind, NULL, tensor_row(y, r) + o, tensor_row(y, r) + o, cols);
+}
+
 /* Tiles [tile, tile + max) of a unit, or fewer; returns how many. */
 static int unit_tiles(const struct stage *s, const struct unit *u, int64_t tile, int64_t max, int member)
 {
@@ -202,7 +211,10 @@ static int unit_tiles(const struct stage *s, const struct unit *u, int64_t tile,
         j.side[k] = LINEAR_GEMV_TILES;
         linear_demand(&j, k, w[k]);
     }
-    return linear_item(&j, tile, max, member);
+    int n = linear_item(&j, tile, max, member);
+    if (s->act)
+        act_tiles(s, y[0], tile, n);
+    return n;
 }
 
 /* The inputs of a pair, in every form that some expert wants. */
@@ -270,8 +282,13 @@ static void run_units(struct block *b, struct tensor in, struct tensor gate, str
     const struct moe *m = b->m;
     struct stage      first = {.n = 2, .w = {m->gate, m->up}, .y = {gate, up}, .x = in, .gathers = true};
     struct stage      second = {.n = 1, .w = {m->down}, .y = {in}, .x = gate};
-    first.job.gated = true;
+    first.job.gated = m->gate != NULL;
     first.job.act = m->act;
+    if (!m->gate) {
+        first.n = 1;
+        first.w[0] = m->up;
+        first.act = &m->act;
+    }
     stage_run(&first, b);
     stage_run(&second, b);
 }
@@ -309,7 +326,12 @@ static void run_each(struct run *r, const struct block *b, struct tensor in, str
         if (!n)
             continue;
         r->row_of = b->row_of + at;
-        op_linear_act_mul(r, m->act, m->gate + e, m->up + e, x, rows_from(up, at, n), h);
+        if (m->gate) {
+            op_linear_act_mul(r, m->act, m->gate + e, m->up + e, x, rows_from(up, at, n), h);
+        } else {
+            op_linear(r, m->up + e, x, h);
+            op_act(r, m->act, h, h);
+        }
         op_linear(r, m->down + e, h, x);
     }
     r->row_of = NULL;

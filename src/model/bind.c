@@ -76,7 +76,7 @@ static void missing(struct binder *b, const struct param *p, enum plane plane, i
     int64_t     shape[PARAM_DIMS];
     int         n_dim = layout_shape(p, shape);
     const char *also = p->source.name ? NULL : layout_other_name(b->desc, p, other);
-    if (!b->whole)
+    if (!b->whole || (p->optional && !p->source.name))
         return;
     b->n_missing++;
     absent_name(p, plane, i, name);

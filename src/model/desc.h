@@ -90,10 +90,12 @@ struct moe_desc {
     bool             plain;                 /* down(act(up x)), without a gate */
     bool             bias;                  /* of the experts' projections */
     enum act_kind    act;
+    float            act_limit, act_alpha; /* of SWIGLU_CLAMPED */
     enum route_score score;
     enum route_group group;
     int              n_group, topk_group; /* n_group 0 or 1: no groups */
-    bool             router_bias, correction;
+    bool             router_bias;
+    bool             correction, may_lack_correction; /* the files may be without it */
     bool             normalize;
     float            sum_add, sum_min;
     float            jitter;      /* of SPARSE_MIXER */

@@ -39,6 +39,8 @@ static void declare_router(const struct declare *k, const struct moe_desc *d, st
                               .scale = d->scale};
     if (d->correction)
         declare_vector(k, NAME_ROUTER_CORRECTION, n, why, &b->route.correction);
+    if (d->may_lack_correction)
+        params_optional(k->p, &b->route.correction);
 }
 
 static bool declare_experts(struct model *m, const struct declare *k, const struct moe_desc *d, struct moe_block *b)
@@ -97,7 +99,7 @@ static bool declare(struct model *m, const struct declare *k, void **state)
     struct moe_block      *b = arena_calloc(&m->arena, 1, sizeof *b);
     if (!b)
         return false;
-    b->act = (struct act){.kind = d->act};
+    b->act = (struct act){.kind = d->act, .limit = d->act_limit, .alpha = d->act_alpha};
     b->plain = d->plain;
     b->n_shared_ff = d->n_shared_ff;
     b->gated_shared = d->shared_gate;
@@ -124,8 +126,18 @@ static void add_shared(const struct moe_block *b, struct run *r, struct activati
 {
     struct tensor h = act_take(a, x.n_row, b->n_shared_ff), up = act_take(a, x.n_row, b->n_shared_ff);
     struct tensor out = act_take(a, x.n_row, y.n_col);
-    op_linear_act_mul(r, b->act, &b->shared_gate, &b->shared_up, x, up, h);
+    if (b->plain) {
+        op_linear(r, &b->shared_up, x, h);
+        op_act(r, b->act, h, h);
+    } else {
+        op_linear_act_mul(r, b->act, &b->shared_gate, &b->shared_up, x, up, h);
+    }
     op_linear(r, &b->shared_down, h, out);
+    if (b->gated_shared) {
+        struct tensor gate = act_take(a, x.n_row, 1);
+        op_linear(r, &b->shared_weight, x, gate);
+        op_act_mul(r, (struct act){.kind = ACT_SIGMOID}, gate, out, out);
+    }
     op_add(r, 1, out, y);
 }
 

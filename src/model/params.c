@@ -101,14 +101,27 @@ void params_add_stack(struct params *p, enum param_shard shard, int layer, const
         name_weight(p, &weights[i], row->name, out, in);
 }
 
+/* The last row of a weight; NULL when out of memory. */
+static struct param *last_row(struct params *p, const struct weight *weight)
+{
+    for (size_t i = p->n; i-- > 0 && !p->failed;)
+        if (p->v[i].weight == weight && p->v[i].role != ROLE_BIAS)
+            return &p->v[i];
+    return NULL;
+}
+
 void params_active(struct params *p, const struct weight *weights, int n)
 {
-    for (size_t i = p->n; i-- > 0 && !p->failed;) {
-        if (p->v[i].weight != weights || p->v[i].role == ROLE_BIAS)
-            continue;
-        p->v[i].active = n;
-        return;
-    }
+    struct param *row = last_row(p, weights);
+    if (row)
+        row->active = n;
+}
+
+void params_optional(struct params *p, const struct weight *weight)
+{
+    struct param *row = last_row(p, weight);
+    if (row)
+        row->optional = true;
 }
 
 /* --- the index --------------------------------------------------------------------------------------------------- */

@@ -32,6 +32,7 @@ struct param {
     int64_t          shape[PARAM_DIMS]; /* [n]; [out, in]; a stack (experts, heads): [n, out, in], its bias [n, out] */
     const char      *why;               /* the config fields that give the shape, for messages */
     struct weight *weight; /* what binding fills: the weight, the n of a stack, or for ROLE_BIAS what it is added to */
+    bool           optional; /* may be in no file; then it is not bound */
     int            active; /* of a stack: how many of its matrices one row of a step uses; 0: all */
     struct quant   quant;  /* as bound; mode QUANT_NONE: dense */
     enum dtype     dtype;  /* of the plane in use */
@@ -64,6 +65,8 @@ void params_add_stack(struct params *p, enum param_shard shard, int layer, const
                       int64_t in, const char *why, struct weight *weights);
 /* Says of the stack just declared that a row of a step uses so many of its matrices. */
 void params_active(struct params *p, const struct weight *weights, int n);
+/* Says of what was just declared that the files may be without it. */
+void params_optional(struct params *p, const struct weight *weight);
 /* A ROLE_VECTOR of any shape: weight is one row of all its values. suffix: ".weight", or "" where the tensor is called by the
  * name alone. Files may also hold it with other dimensions of 1 ([C, 1, K] for [C, K, 1], [E] for [1, E]). */
 void params_add_vector(struct params *p, int layer, const char *name, const char *suffix, int n_dim,
