@@ -1,4 +1,6 @@
-/* Families whose feed-forward blocks are mixtures of experts beside the attention of their dense kin. */
+/* Families that are those of their dense kin but for experts instead of a feed-forward block. */
+#include <string.h>
+
 #include "arch/family.h"
 
 static const struct layout_rule mixtral_layout[] = {
@@ -27,37 +29,118 @@ void arch_mixtral(struct model_desc *m, struct config *c, struct arena *a)
     block_sparse_names(m);
     if (e)
         e->score = ROUTE_TOP_SOFTMAX;
-    for (int i = 0; i < m->n_layer; i++)
-        arch_use_experts(m, i, e);
+    arch_all_experts(m, e);
 }
 
-/* Qwen 1.5 and 2 with experts: the softmax over all experts, and a shared block behind a gate. */
-void arch_qwen2_moe(struct model_desc *m, struct config *c, struct arena *a)
+/* PhiMoE (Phi 3.5 MoE; Abdin et al. 2024): LayerNorms, and weights of the two experts by SparseMixer (Liu et al. 2023). */
+void arch_phimoe(struct model_desc *m, struct config *c, struct arena *a)
 {
-    arch_qwen2(m, c, a);
+    arch_dense(m, c, a, &(struct dense_rule){.n_kv_head = 8, .n_context = 131072, .eps = 1e-5, .rope = {.theta = 1e6}});
     struct moe_desc *e = arch_experts(
-        c, a, &(struct expert_fields){"num_experts", 60, "num_experts_per_tok", 4, "moe_intermediate_size", 1408});
+        c, a, &(struct expert_fields){"num_local_experts", 16, "num_experts_per_tok", 2, "intermediate_size", 6400});
     if (e) {
-        e->normalize = config_bool_or(c, "norm_topk_prob", false);
-        e->n_shared_ff = (int)config_int_or(c, "shared_expert_intermediate_size", 1, 1 << 24, 5632);
-        e->shared_gate = true;
+        e->score = ROUTE_SPARSE_MIXER;
+        e->jitter = (float)config_num_or(c, "router_jitter_noise", 0, 1, 0.01);
+        if (e->top_k > 2)
+            config_fault(c, ERR_UNSUPPORTED, "num_experts_per_tok", "is %d; supported: 1, 2", e->top_k);
     }
-    m->name[NAME_SHARED_GATE] = "mlp.shared_expert.gate_proj";
-    m->name[NAME_SHARED_UP] = "mlp.shared_expert.up_proj";
-    m->name[NAME_SHARED_DOWN] = "mlp.shared_expert.down_proj";
-    m->layout = arch_experts_layout;
-    arch_experts_by_step(m, c, e);
+    block_sparse_names(m);
+    m->norm.kind = NORM_LAYER;
+    m->norm.bias = true;
+    m->head_bias = config_bool_or(c, "lm_head_bias", false);
+    for (int i = 0; i < m->n_layer; i++) {
+        m->layer[i].mix_norm = m->layer[i].ff_norm = m->norm;
+        m->layer[i].attn.window = arch_window(c, 0);
+    }
+    arch_all_experts(m, e);
 }
 
-/* Qwen 3 with experts: Qwen 3's attention, the softmax over all experts. */
-void arch_qwen3_moe(struct model_desc *m, struct config *c, struct arena *a)
+/* MiniMax M2: norms of queries and keys over all heads together, part of a head rotates; sigmoid scores. */
+void arch_minimax_m2(struct model_desc *m, struct config *c, struct arena *a)
 {
-    const char *n = config_has(c, "num_experts") ? "num_experts" : "num_local_experts";
-    arch_qwen3(m, c, a);
-    struct moe_desc *e =
-        arch_experts(c, a, &(struct expert_fields){n, 128, "num_experts_per_tok", 8, "moe_intermediate_size", 768});
+    arch_dense(m, c, a,
+               &(struct dense_rule){.head_dim = 128, .n_kv_head = 8, .n_context = 196608, .rope = {.theta = 5e6}});
+    struct moe_desc *e = arch_experts(
+        c, a, &(struct expert_fields){"num_local_experts", 256, "num_experts_per_tok", 8, "intermediate_size", 1536});
+    const char *scores = config_str_or(c, "scoring_func", "sigmoid");
+    if (strcmp(scores, "sigmoid"))
+        config_fault(c, ERR_UNSUPPORTED, "scoring_func", "is \"%s\"; supported: sigmoid", scores);
+    if (config_int_or(c, "shared_intermediate_size", 0, 1 << 24, 0))
+        config_fault(c, ERR_UNSUPPORTED, "shared_intermediate_size", "is not 0; shared experts are not known here");
+    block_sparse_names(m);
+    if (e) {
+        e->score = ROUTE_SIGMOID;
+        e->normalize = true;
+        e->sum_add = 1e-20f;
+        e->correction = config_bool_or(c, "use_routing_bias", true);
+    }
+    for (int i = 0; i < m->n_layer && config_bool_or(c, "use_qk_norm", true); i++) {
+        m->layer[i].attn.qk_norm = m->norm;
+        m->layer[i].attn.qk_norm_span = QK_ALL;
+    }
+    if (config_has(c, "rotary_dim") && m->n_layer)
+        m->rope[0].dims = (int)config_int(c, "rotary_dim", 2, m->layer[0].attn.head_dim);
+    m->ignore_further_layers = true;
+    arch_all_experts(m, e);
+}
+
+/* OLMoE (Muennighoff et al. 2024): OLMo 2's norms of queries and keys, before the blocks; softmax over all experts. */
+void arch_olmoe(struct model_desc *m, struct config *c, struct arena *a)
+{
+    arch_dense(m, c, a, &(struct dense_rule){.n_context = 4096, .eps = 1e-5});
+    struct moe_desc *e = arch_experts(
+        c, a, &(struct expert_fields){"num_experts", 64, "num_experts_per_tok", 8, "intermediate_size", 2048});
     if (e)
         e->normalize = config_bool_or(c, "norm_topk_prob", false);
+    for (int i = 0; i < m->n_layer; i++) {
+        m->layer[i].attn.qk_norm = m->norm;
+        m->layer[i].attn.qk_norm_span = QK_ALL;
+        m->layer[i].attn.qkv_clip = config_has(c, "clip_qkv") ? (float)config_num(c, "clip_qkv", 1e-6, 1e6) : 0;
+    }
     m->layout = arch_experts_layout;
-    arch_experts_by_step(m, c, e);
+    arch_all_experts(m, e);
+}
+
+static const struct layout_rule gpt_oss_layout[] = {
+    {.param = "*.experts.gate_proj",
+     .from = "*.experts.gate_up_proj",
+     .transposed = true,
+     .parts = 2,
+     .interleaved = true},
+    {.param = "*.experts.up_proj",
+     .from = "*.experts.gate_up_proj",
+     .transposed = true,
+     .part = 1,
+     .parts = 2,
+     .interleaved = true},
+    {.param = "*.experts.down_proj", .from = "*.experts.down_proj", .transposed = true},
+    {0},
+};
+
+/* gpt-oss (OpenAI 2025): sinks, every other layer with a window, experts with biases and a clamped SwiGLU. */
+void arch_gpt_oss(struct model_desc *m, struct config *c, struct arena *a)
+{
+    arch_dense(m, c, a,
+               &(struct dense_rule){
+                   .head_dim = 64, .n_kv_head = 8, .n_context = 131072, .eps = 1e-5, .rope = {.theta = 150000}});
+    struct moe_desc *e = arch_experts(
+        c, a, &(struct expert_fields){"num_local_experts", 128, "num_experts_per_tok", 4, "intermediate_size", 2880});
+    if (e) {
+        e->score = ROUTE_TOP_SOFTMAX;
+        e->bias = e->router_bias = true;
+        e->act = ACT_SWIGLU_CLAMPED;
+        e->act_limit = (float)config_num_or(c, "swiglu_limit", 1e-6, 1e6, 7);
+        e->act_alpha = (float)config_num_or(c, "swiglu_alpha", 1e-6, 1e6, 1.702);
+    }
+    for (int i = 0; i < m->n_layer; i++) {
+        m->layer[i].attn.sinks = true;
+        m->layer[i].attn.qkv_bias = m->layer[i].attn.o_bias = config_bool_or(c, "attention_bias", true);
+    }
+    m->name[NAME_ROUTER] = "mlp.router";
+    m->name[NAME_EXPERT_GATE] = "mlp.experts.gate_proj";
+    m->name[NAME_EXPERT_UP] = "mlp.experts.up_proj";
+    m->name[NAME_EXPERT_DOWN] = "mlp.experts.down_proj";
+    m->layout = gpt_oss_layout;
+    arch_windows_every(m, c, arch_window(c, 128), 2);
+    arch_all_experts(m, e);
 }
