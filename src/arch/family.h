@@ -4,16 +4,14 @@
 
 #include "arch/arch.h"
 
-void arch_apertus(struct model_desc *m, struct config *c, struct arena *a);
-void arch_cohere(struct model_desc *m, struct config *c, struct arena *a);
-void arch_cohere2(struct model_desc *m, struct config *c, struct arena *a);
-void arch_ernie4_5(struct model_desc *m, struct config *c, struct arena *a);
 void arch_afmoe(struct model_desc *m, struct config *c, struct arena *a);
+void arch_apertus(struct model_desc *m, struct config *c, struct arena *a);
 void arch_bailing_moe(struct model_desc *m, struct config *c, struct arena *a);
 void arch_cohere(struct model_desc *m, struct config *c, struct arena *a);
 void arch_cohere2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_deepseek(struct model_desc *m, struct config *c, struct arena *a);
 void arch_dots1(struct model_desc *m, struct config *c, struct arena *a);
+void arch_ernie4_5(struct model_desc *m, struct config *c, struct arena *a);
 void arch_ernie4_5_moe(struct model_desc *m, struct config *c, struct arena *a);
 void arch_exaone4(struct model_desc *m, struct config *c, struct arena *a);
 void arch_exaone_moe(struct model_desc *m, struct config *c, struct arena *a);
@@ -23,14 +21,14 @@ void arch_gemma3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_gemma3_text(struct model_desc *m, struct config *c, struct arena *a);
 void arch_glm(struct model_desc *m, struct config *c, struct arena *a);
 void arch_glm4(struct model_desc *m, struct config *c, struct arena *a);
+void arch_glm4_moe(struct model_desc *m, struct config *c, struct arena *a);
 void arch_gpt2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_gpt_bigcode(struct model_desc *m, struct config *c, struct arena *a);
 void arch_gpt_neox(struct model_desc *m, struct config *c, struct arena *a);
-void arch_granite(struct model_desc *m, struct config *c, struct arena *a);
-void arch_helium(struct model_desc *m, struct config *c, struct arena *a);
-void arch_glm4_moe(struct model_desc *m, struct config *c, struct arena *a);
 void arch_gpt_oss(struct model_desc *m, struct config *c, struct arena *a);
+void arch_granite(struct model_desc *m, struct config *c, struct arena *a);
 void arch_granitemoe(struct model_desc *m, struct config *c, struct arena *a);
+void arch_helium(struct model_desc *m, struct config *c, struct arena *a);
 void arch_hunyuan_v1_dense(struct model_desc *m, struct config *c, struct arena *a);
 void arch_internlm2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_internlm3(struct model_desc *m, struct config *c, struct arena *a);
@@ -46,9 +44,8 @@ void arch_nemotron(struct model_desc *m, struct config *c, struct arena *a);
 void arch_olmo(struct model_desc *m, struct config *c, struct arena *a);
 void arch_olmo2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_olmo3(struct model_desc *m, struct config *c, struct arena *a);
-void arch_phi(struct model_desc *m, struct config *c, struct arena *a);
-void arch_phi3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_olmoe(struct model_desc *m, struct config *c, struct arena *a);
+void arch_phi(struct model_desc *m, struct config *c, struct arena *a);
 void arch_phi3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_phimoe(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen2(struct model_desc *m, struct config *c, struct arena *a);
@@ -57,9 +54,9 @@ void arch_qwen3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen3_moe(struct model_desc *m, struct config *c, struct arena *a);
 void arch_seed_oss(struct model_desc *m, struct config *c, struct arena *a);
 void arch_smollm3(struct model_desc *m, struct config *c, struct arena *a);
+void arch_solar_open(struct model_desc *m, struct config *c, struct arena *a);
 void arch_stablelm(struct model_desc *m, struct config *c, struct arena *a);
 void arch_starcoder2(struct model_desc *m, struct config *c, struct arena *a);
-void arch_solar_open(struct model_desc *m, struct config *c, struct arena *a);
 
 /* How a family's rope differs from Llama's; all zero: not at all. */
 struct rope_rule {

@@ -101,6 +101,27 @@ void arch_olmoe(struct model_desc *m, struct config *c, struct arena *a)
     arch_all_experts(m, e);
 }
 
+static const struct layout_rule granitemoe_layout[] = {
+    {.param = "*.switch_mlp.gate_proj", .from = "*.input_linear", .part = 0, .parts = 2},
+    {.param = "*.switch_mlp.up_proj", .from = "*.input_linear", .part = 1, .parts = 2},
+    {.param = "*.switch_mlp.down_proj", .from = "*.output_linear"},
+    {0},
+};
+
+/* Granite 3 with experts: Granite, weighted by the softmax over the experts chosen. */
+void arch_granitemoe(struct model_desc *m, struct config *c, struct arena *a)
+{
+    arch_granite(m, c, a);
+    struct moe_desc *e = arch_experts(
+        c, a, &(struct expert_fields){"num_local_experts", 8, "num_experts_per_tok", 2, "intermediate_size", 11008});
+    if (e)
+        e->score = ROUTE_TOP_SOFTMAX;
+    block_sparse_names(m);
+    m->name[NAME_ROUTER] = "block_sparse_moe.router.layer";
+    m->layout = granitemoe_layout;
+    arch_all_experts(m, e);
+}
+
 static const struct layout_rule gpt_oss_layout[] = {
     {.param = "*.experts.gate_proj",
      .from = "*.experts.gate_up_proj",

@@ -189,6 +189,34 @@ void arch_afmoe(struct model_desc *m, struct config *c, struct arena *a)
     m->layout = arch_unnamed_experts_layout;
 }
 
+/* ERNIE 4.5 with experts (Baidu 2025): the softmax over all experts, corrected for the choice. Files that mlx-lm has
+ * converted lack the correction. */
+void arch_ernie4_5_moe(struct model_desc *m, struct config *c, struct arena *a)
+{
+    arch_dense(m, c, a,
+               &(struct dense_rule){
+                   .n_kv_head = 4, .n_context = 131072, .eps = 1e-5, .rope = {.theta = 5e5, .interleaved = true}});
+    bool             bias = config_bool_or(c, "use_bias", false);
+    struct moe_desc *e =
+        arch_experts(c, a, &(struct expert_fields){"moe_num_experts", 64, "moe_k", 6, "moe_intermediate_size", 1536});
+    if (e) {
+        e->normalize = true;
+        e->sum_min = (float)config_num_or(c, "moe_norm_min", 0, 1, 1e-12);
+        e->correction = e->may_lack_correction = true;
+        shared_experts(e, c, "moe_num_shared_experts", 2, e->n_ff);
+    }
+    for (int i = 0; i < m->n_layer; i++)
+        m->layer[i].attn.qkv_bias = m->layer[i].attn.o_bias = m->layer[i].ffn.bias = bias;
+    int64_t first = config_int_or(c, "moe_layer_start_index", 0, 1 << 20, 1);
+    int64_t last = config_int_or(c, "moe_layer_end_index", -1, 1 << 20, -1);
+    int64_t every = config_int_or(c, "moe_layer_interval", 1, 1 << 20, 1);
+    for (int64_t i = first; i < m->n_layer && (last < 0 || i <= last); i++)
+        if ((i + 1) % every == 0)
+            arch_use_experts(m, (int)i, e);
+    m->name[NAME_ROUTER_CORRECTION] = "mlp.moe_statics.e_score_correction_bias";
+    m->layout = arch_experts_layout;
+}
+
 static const struct layout_rule bailing_layout[] = {
     {.param = "*.mlp.gate.gate_proj", .from = "*.mlp.gate"},
     {.param = "*.switch_mlp.gate_proj", .from = "*.experts.#.gate_proj"},
