@@ -7,6 +7,7 @@
 void arch_afmoe(struct model_desc *m, struct config *c, struct arena *a);
 void arch_apertus(struct model_desc *m, struct config *c, struct arena *a);
 void arch_bailing_moe(struct model_desc *m, struct config *c, struct arena *a);
+void arch_bamba(struct model_desc *m, struct config *c, struct arena *a);
 void arch_cohere(struct model_desc *m, struct config *c, struct arena *a);
 void arch_cohere2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_deepseek(struct model_desc *m, struct config *c, struct arena *a);
@@ -15,6 +16,8 @@ void arch_ernie4_5(struct model_desc *m, struct config *c, struct arena *a);
 void arch_ernie4_5_moe(struct model_desc *m, struct config *c, struct arena *a);
 void arch_exaone4(struct model_desc *m, struct config *c, struct arena *a);
 void arch_exaone_moe(struct model_desc *m, struct config *c, struct arena *a);
+void arch_falcon_h1(struct model_desc *m, struct config *c, struct arena *a);
+void arch_falcon_mamba(struct model_desc *m, struct config *c, struct arena *a);
 void arch_gemma(struct model_desc *m, struct config *c, struct arena *a);
 void arch_gemma2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_gemma3(struct model_desc *m, struct config *c, struct arena *a);
@@ -28,11 +31,15 @@ void arch_gpt_neox(struct model_desc *m, struct config *c, struct arena *a);
 void arch_gpt_oss(struct model_desc *m, struct config *c, struct arena *a);
 void arch_granite(struct model_desc *m, struct config *c, struct arena *a);
 void arch_granitemoe(struct model_desc *m, struct config *c, struct arena *a);
+void arch_granitemoehybrid(struct model_desc *m, struct config *c, struct arena *a);
 void arch_helium(struct model_desc *m, struct config *c, struct arena *a);
 void arch_hunyuan_v1_dense(struct model_desc *m, struct config *c, struct arena *a);
 void arch_internlm2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_internlm3(struct model_desc *m, struct config *c, struct arena *a);
+void arch_jamba(struct model_desc *m, struct config *c, struct arena *a);
 void arch_llama(struct model_desc *m, struct config *c, struct arena *a);
+void arch_mamba(struct model_desc *m, struct config *c, struct arena *a);
+void arch_mamba2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_mimo(struct model_desc *m, struct config *c, struct arena *a);
 void arch_minicpm(struct model_desc *m, struct config *c, struct arena *a);
 void arch_minimax_m2(struct model_desc *m, struct config *c, struct arena *a);
@@ -41,6 +48,7 @@ void arch_mistral(struct model_desc *m, struct config *c, struct arena *a);
 void arch_mistral3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_mixtral(struct model_desc *m, struct config *c, struct arena *a);
 void arch_nemotron(struct model_desc *m, struct config *c, struct arena *a);
+void arch_nemotron_h(struct model_desc *m, struct config *c, struct arena *a);
 void arch_olmo(struct model_desc *m, struct config *c, struct arena *a);
 void arch_olmo2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_olmo3(struct model_desc *m, struct config *c, struct arena *a);
@@ -146,5 +154,32 @@ void arch_experts_by_step(struct model_desc *m, struct config *c, const struct m
 void arch_experts_from(struct model_desc *m, struct config *c, const struct moe_desc *e, int first_default);
 /* Original layouts: mlp.experts one by one or fused, whose stacks are .switch_mlp, or .experts itself. */
 extern const struct layout_rule arch_experts_layout[], arch_unnamed_experts_layout[];
+
+/* ---- state space models ---- */
+
+/* A description without layers of the usual shape: sizes, names "backbone.layers.N.norm" and ".mixer", n_layer layers of
+ * nothing. */
+void arch_backbone(struct model_desc *m, struct config *c, struct arena *a, int n_layer);
+
+/* The fields of a Mamba mixer; what is absent has Mamba's default. */
+struct mamba1_keys {
+    const char *expand, *state, *rank, *width, *conv_bias, *bias;
+};
+/* NULL when out of memory, a fault; arch_use_mamba1 then does nothing. */
+struct mamba1_desc *arch_mamba1(const struct model_desc *m, struct config *c, struct arena *a,
+                                const struct mamba1_keys *k);
+void                arch_use_mamba1(struct layer_desc *l, const struct mamba1_desc *d);
+
+/* Those of Mamba 2. The width is `inner` where the file has it, else expand * hidden_size; both NULL: whatever the heads give. */
+struct mamba2_keys {
+    const char *expand, *inner, *heads, *head_dim, *groups, *state, *width, *conv_bias, *bias, *limit, *act;
+    int         head_dim_default, n_group, n_state;
+};
+/* With m->norm as the norm behind the gate. NULL when out of memory, a fault; arch_use_mamba2 then does nothing. */
+struct mamba2_desc *arch_mamba2_of(const struct model_desc *m, struct config *c, struct arena *a,
+                                   const struct mamba2_keys *k);
+void                arch_use_mamba2(struct layer_desc *l, const struct mamba2_desc *d);
+/* The kind of layer i by the list `key`: 'M' Mamba, '*' attention, '-' feed-forward, 'E' experts, of which `allowed` are. */
+char arch_layer_kind(struct config *c, const char *key, int i, const char *allowed);
 
 #endif

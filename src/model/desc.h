@@ -98,11 +98,12 @@ struct moe_desc {
     bool             correction, may_lack_correction; /* the files may be without it */
     bool             normalize;
     float            sum_add, sum_min;
-    float            jitter;      /* of SPARSE_MIXER */
-    float            scale;       /* of the experts' sum; 1: none */
-    int              n_shared_ff; /* width of the block that every row takes beside the experts; 0: none */
-    bool             shared_gate; /* times sigmoid(w x) */
-    int              n_latent;    /* width that the experts work at, between two projections; 0: n_embd */
+    float            jitter;       /* of SPARSE_MIXER */
+    float            scale;        /* of the experts' sum; 1: none */
+    int              n_shared_ff;  /* width of the block that every row takes beside the experts; 0: none */
+    bool             shared_fused; /* its gate and up are one matrix, the gate's rows first */
+    bool             shared_gate;  /* times sigmoid(w x) */
+    int              n_latent;     /* width that the experts work at, between two projections; 0: n_embd */
 };
 
 /* A delta net: key and value heads, the width of its short convolution, the norm of every head of its output. */

@@ -16,7 +16,7 @@ struct moe_block {
     struct moe    moe;
     struct act    act;
     int           n_shared_ff, n_latent;
-    bool          plain, gated_shared;
+    bool          plain, gated_shared, shared_fused;
 };
 
 static void declare_router(const struct declare *k, const struct moe_desc *d, struct moe_block *b)
@@ -74,9 +74,13 @@ static void declare_shared(const struct declare *k, const struct moe_desc *d, st
     int         n_embd = k->d->n_embd;
     if (!d->n_shared_ff)
         return;
-    if (!d->plain)
+    if (d->shared_fused)
+        declare_linear(k, NAME_SHARED_GATE, SHARD_NONE, 2 * (int64_t)d->n_shared_ff, n_embd, why, NULL,
+                       &b->shared_gate);
+    else if (!d->plain)
         declare_linear(k, NAME_SHARED_GATE, SHARD_ROWS, d->n_shared_ff, n_embd, why, NULL, &b->shared_gate);
-    declare_linear(k, NAME_SHARED_UP, SHARD_ROWS, d->n_shared_ff, n_embd, why, NULL, &b->shared_up);
+    if (!d->shared_fused)
+        declare_linear(k, NAME_SHARED_UP, SHARD_ROWS, d->n_shared_ff, n_embd, why, NULL, &b->shared_up);
     declare_linear(k, NAME_SHARED_DOWN, SHARD_COLS, n_embd, d->n_shared_ff, why, NULL, &b->shared_down);
     if (d->shared_gate)
         declare_linear(k, NAME_SHARED_WEIGHT, SHARD_NONE, 1, n_embd, "hidden_size", NULL, &b->shared_weight);
@@ -103,6 +107,7 @@ static bool declare(struct model *m, const struct declare *k, void **state)
     b->plain = d->plain;
     b->n_shared_ff = d->n_shared_ff;
     b->gated_shared = d->shared_gate;
+    b->shared_fused = d->shared_fused;
     b->n_latent = d->n_latent;
     declare_router(k, d, b);
     if (!declare_experts(m, k, d, b))
@@ -124,11 +129,14 @@ static int64_t scratch(const struct model_desc *d, int layer)
 static void add_shared(const struct moe_block *b, struct run *r, struct activations *a, struct tensor x,
                        struct tensor y)
 {
-    struct tensor h = act_take(a, x.n_row, b->n_shared_ff), up = act_take(a, x.n_row, b->n_shared_ff);
-    struct tensor out = act_take(a, x.n_row, y.n_col);
+    struct tensor both = act_take(a, x.n_row, 2 * (int64_t)b->n_shared_ff), out = act_take(a, x.n_row, y.n_col);
+    struct tensor h = tensor_cols(both, 0, b->n_shared_ff), up = tensor_cols(both, b->n_shared_ff, b->n_shared_ff);
     if (b->plain) {
         op_linear(r, &b->shared_up, x, h);
         op_act(r, b->act, h, h);
+    } else if (b->shared_fused) {
+        op_linear(r, &b->shared_gate, x, both);
+        op_act_mul(r, b->act, h, up, h);
     } else {
         op_linear_act_mul(r, b->act, &b->shared_gate, &b->shared_up, x, up, h);
     }
