@@ -1,0 +1,77 @@
+"""A model family's fixture and the checkpoints that tests make of it."""
+import shutil
+
+import familylib
+import pytest
+
+from testlib import DATA, mlxcel_ok, read_safetensors, std
+
+FIXTURES = sorted(p.parent.name for p in (DATA / "families").glob("*/config.json"))
+TOLERANCE = 1e-3  # of the standard deviation of the logits
+MODES = {"affine4": ["--mode", "affine", "--bits", "4", "--group-size", "32"], "mxfp4": ["--mode", "mxfp4"]}
+
+
+class Family:
+    """One fixture: its folder, what it expects, and its checkpoints, each made when it is first wanted."""
+
+    def __init__(self, name, work):
+        self.fixture, self.work = DATA / "families" / name, work / name
+        expected = read_safetensors(self.fixture / "expected.safetensors")
+        self.tokens = list(expected.pop("tokens")[1])
+        (self.shape, self.logits), = expected.values()
+
+    def made(self, name, make):
+        path = self.work / name
+        if not path.exists():
+            make(path)
+        return path
+
+    @property
+    def hf(self):
+        return self.made("hf", lambda path: familylib.write_checkpoint(self.fixture, path))
+
+    @property
+    def mlx(self):
+        return self.made("mlx", lambda path: mlxcel_ok("convert", self.hf, "-o", path))
+
+    def quantized(self, mode):
+        return self.made(mode, lambda path: mlxcel_ok("quantize", "-m", self.mlx, "-o", path, *MODES[mode]))
+
+    def widened(self, mode):
+        """The model with the values of its quantized weights, as float32."""
+        return self.made(mode + "-wide", lambda path: mlxcel_ok("dequantize", "-m", self.quantized(mode), "-o", path,
+                                                                "--dtype", "float32"))
+
+    def output(self, model, *options):
+        out = self.work / "out.safetensors"
+        out.unlink(missing_ok=True)
+        mlxcel_ok("logits", "-m", model, "--tokens", ",".join(map(str, self.tokens)), *options, "-o", out)
+        return out
+
+    def exact(self, model, *options):
+        shape, logits = read_safetensors(self.output(model, "--exact", *options))["logits"]
+        assert shape == self.shape
+        return logits
+
+    def assert_order_changes_nothing(self, model, *ways):
+        """ways: (rows a step, threads)"""
+        whole = self.output(model).read_bytes()
+        for chunk, threads in ways:
+            assert self.output(model, "--chunk", chunk, "--threads", threads).read_bytes() == whole, (chunk, threads)
+
+
+@pytest.fixture(scope="module")
+def family(request, tmp_path_factory):
+    f = Family(request.param, tmp_path_factory.mktemp("families"))
+    yield f
+    shutil.rmtree(f.work, ignore_errors=True)
+
+
+def each(names=FIXTURES):
+    return pytest.mark.parametrize("family", names, indirect=True, scope="module")
+
+
+def assert_close(found, needed, tolerance=TOLERANCE):
+    limit = tolerance * std(needed)
+    worst = max((abs(f - n) for f, n in zip(found, needed)), key=lambda d: (d != d, d))
+    assert worst <= limit, f"off by {worst:.3g}, {worst / limit * tolerance:.2g} std"

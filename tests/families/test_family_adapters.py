@@ -1,0 +1,115 @@
+"""Adapters over every projection of the families' blocks: what runs beside the base is W + s B A, dense and on 4 bits.
+
+The adapter is drawn over all matrices of the MLX layout but embeddings and heads: projections, routers, stacks of experts, planes
+of heads. Merged by hand into the float32 weights, it gives the logits that --lora must give.
+"""
+import array
+import json
+import random
+import struct
+
+from family import FIXTURES, assert_close, each, family  # noqa: F401
+from loralib import write_safetensors
+
+import pytest
+
+from testlib import mlxcel_ok, stored_tensors
+
+RANK, SCALE = 2, 3.0
+TOLERANCE = 1e-4  # of the standard deviation of the logits
+# One of each kind of block, and every family with experts or latent attention.
+ADAPTED = """llama gemma2 phi3 gpt2 gpt_neox stablelm cohere2 olmo2 hunyuan_v1_dense internlm2 apertus
+mixtral qwen2_moe qwen3_moe gpt_oss granitemoe olmoe glm4_moe minimax_m2 ernie4_5_moe phimoe dots1 afmoe exaone_moe
+solar_open bailing_moe deepseek lfm2_moe deepseek_v2 deepseek_v3 deepseek_v32 glm_moe_dsa glm4_moe_lite kimi_k2 kimi_k25 youtu_llm
+minicpm3 longcat_flash longcat_flash_ngram kimi_linear mamba falcon_mamba mamba2 jamba bamba falcon_h1 nemotron_h nemotron_h-moe
+granitemoehybrid lfm2 qwen3_next qwen3_5 qwen3_5_moe""".split()
+ADAPTED = [name for name in ADAPTED if name in FIXTURES]
+
+
+def matrices(model):
+    """name -> shape of what the adapter changes."""
+    facts = json.loads(mlxcel_ok("describe", "-m", model, "--json"))
+    return {t["name"]: t["shape"] for t in facts["tensors"]
+            if len(t["shape"]) > 1 and t["shape"][0] != facts["vocab_size"]
+            and not t["name"].endswith(("bias", ".wpe")) and "embed" not in t["name"].removesuffix("embed_q")}
+
+
+def draw_adapter(model, folder):
+    """Writes the adapter; returns name -> (shape of the matrices, A [n, r, in], B [n, out, r])."""
+    draw, tensors, pairs = random.Random(7), {}, {}
+    for name, shape in matrices(model).items():
+        n, (out, n_in) = (1 if len(shape) == 2 else shape[0]), shape[-2:]
+        a = [[[draw.gauss(0, 0.2) for _ in range(n_in)] for _ in range(RANK)] for _ in range(n)]
+        b = [[[draw.gauss(0, 0.1) for _ in range(RANK)] for _ in range(out)] for _ in range(n)]
+        a = [[array.array("f", row) for row in m] for m in a]
+        b = [[array.array("f", row) for row in m] for m in b]
+        pairs[name] = n, out, n_in, a, b
+        if len(shape) == 2:  # [in, r] and [r, out]
+            tensors[name + ".lora_a"] = [n_in, RANK], [a[0][r][k] for k in range(n_in) for r in range(RANK)]
+            tensors[name + ".lora_b"] = [RANK, out], [b[0][o][r] for r in range(RANK) for o in range(out)]
+        else:
+            tensors[name + ".lora_a"] = [n, RANK, n_in], [x for m in a for row in m for x in row]
+            tensors[name + ".lora_b"] = [n, out, RANK], [x for m in b for row in m for x in row]
+    folder.mkdir()
+    write_safetensors(folder / "adapters.safetensors", tensors)
+    (folder / "adapter_config.json").write_text(json.dumps(
+        {"fine_tune_type": "lora", "num_layers": -1, "lora_parameters": {"rank": RANK, "scale": SCALE, "dropout": 0.0}}))
+    return pairs
+
+
+def widen(dtype, data):
+    if dtype == "F16":
+        return array.array("f", struct.unpack(f"<{len(data) // 2}e", data))
+    if dtype == "BF16":
+        wide = bytearray(2 * len(data))
+        wide[2::4], wide[3::4] = data[::2], data[1::2]
+        return array.array("f", bytes(wide))
+    assert dtype == "F32"
+    return array.array("f", data)
+
+
+def merge(model, pairs, out):
+    """The model, all its weights in one file of float32, with the adapter added."""
+    tensors = {name: (shape, widen(dtype, data)) for file in model.glob("*.safetensors")
+               for name, (dtype, shape, data) in stored_tensors(file).items()}
+    for name, (n, n_out, n_in, a, b) in pairs.items():
+        key = name if name in tensors else name + ".weight"
+        w = tensors[key][1]
+        assert len(w) == n * n_out * n_in
+        for e in range(n):
+            for o in range(n_out):
+                at, (b0, b1), (a0, a1) = (e * n_out + o) * n_in, b[e][o], a[e]
+                for k in range(n_in):
+                    w[at + k] += SCALE * (b0 * a0[k] + b1 * a1[k])
+    out.mkdir()
+    (out / "config.json").write_bytes((model / "config.json").read_bytes())
+    write_safetensors(out / "model.safetensors", tensors)
+
+
+def check(family, model, wide, tmp_path):
+    pairs = draw_adapter(model, tmp_path / "adapter")
+    assert len(pairs) >= 2
+    merge(wide, pairs, tmp_path / "merged")
+    needed, base = family.exact(tmp_path / "merged"), family.exact(model)
+    found = family.exact(model, "--lora", tmp_path / "adapter")
+    assert_close(found, needed, TOLERANCE)
+    with pytest.raises(AssertionError):  # it does something
+        assert_close(base, needed, 100 * TOLERANCE)
+
+
+@each(ADAPTED)
+def test_adapter_on_dense(family, tmp_path):
+    check(family, family.mlx, family.mlx, tmp_path)
+
+
+@each(ADAPTED)
+def test_adapter_on_4_bits(family, tmp_path):
+    check(family, family.quantized("affine4"), family.widened("affine4"), tmp_path)
+
+
+@each(ADAPTED)
+def test_adapter_in_the_original_layout(family, tmp_path):
+    """The same file over the checkpoint as Hugging Face has it."""
+    draw_adapter(family.mlx, tmp_path / "adapter")
+    options = "--lora", tmp_path / "adapter"
+    assert_close(family.exact(family.hf, *options), family.exact(family.mlx, *options), TOLERANCE)
