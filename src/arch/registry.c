@@ -1,5 +1,4 @@
 /* The registry of families: one row each, sorted by model_type. */
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -76,29 +75,62 @@ const struct family *arch_families(size_t *n)
     return families;
 }
 
-static bool is_near(const char *a, const char *b)
+#define NEAR_MAX 6    /* names that are told */
+#define NEAR_PREFIX 4 /* letters that begin alike */
+#define TYPE_MAX 63
+
+/* How many letters have to be changed, taken out or put in to make b of a (Levenshtein 1965). */
+static int distance(const char *a, const char *b)
+{
+    int row[TYPE_MAX + 2], n = (int)strlen(b);
+    for (int j = 0; j <= n; j++)
+        row[j] = j;
+    for (int i = 0; a[i]; i++) {
+        int before = row[0];
+        row[0] = i + 1;
+        for (int j = 0; j < n; j++) {
+            int other = before + (a[i] != b[j]);
+            before = row[j + 1];
+            row[j + 1] = MIN(other, MIN(row[j], before) + 1);
+        }
+    }
+    return row[n];
+}
+
+static bool begin_alike(const char *a, const char *b)
 {
     size_t n = 0;
     while (a[n] && a[n] == b[n])
         n++;
-    return n >= 4 || (n && (!a[n] || !b[n]));
+    return n >= NEAR_PREFIX || (n && (!a[n] || !b[n]));
 }
 
+/* The names nearest to one that nobody has, those first that differ least. */
 static int unknown(const char *type, struct error *e)
 {
-    char   near[256] = "", all[512] = "";
-    size_t a = 0, o = 0;
+    const char *near[NEAR_MAX];
+    int         far[NEAR_MAX], n = 0;
+    char        names[512] = "";
     for (size_t i = 0; i < ARRAY_LEN(families); i++) {
         const char *name = families[i].model_type;
-        a += (size_t)snprintf(all + a, sizeof all - a, "%s%s", a ? ", " : "", name);
-        a = MIN(a, sizeof all - 1);
-        if (is_near(type, name))
-            o += (size_t)snprintf(near + o, sizeof near - o, "%s%s", o ? ", " : "", name);
-        o = MIN(o, sizeof near - 1);
+        int         d = distance(type, name), k = n;
+        if (d > 2 && !begin_alike(type, name))
+            continue;
+        for (; k > 0 && far[k - 1] > d; k--)
+            if (k < NEAR_MAX) {
+                far[k] = far[k - 1];
+                near[k] = near[k - 1];
+            }
+        if (k < NEAR_MAX) {
+            far[k] = d;
+            near[k] = name;
+            n = MIN(n + 1, NEAR_MAX);
+        }
     }
+    for (int i = 0; i < n; i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "; near names: ", near[i]);
     return error_set(e, ERR_UNSUPPORTED, "model_type",
-                     "config.json: model_type \"%s\" is not supported; %s%s; see `mlxcel arch`", type,
-                     o ? "near names: " : "supported: ", o ? near : all);
+                     "config.json: model_type \"%s\" is not supported%s; see `mlxcel arch`", type, names);
 }
 
 int arch_describe(struct model_desc *m, struct config *c, struct arena *a, struct error *e)
@@ -107,6 +139,9 @@ int arch_describe(struct model_desc *m, struct config *c, struct arena *a, struc
     const char    *type = top ? config_str(top, "model_type") : "";
     *m = (struct model_desc){.prefix = "", .residual_scale = 1, .embed_scale = 1, .logit_scale = 1};
     desc_names(m->name);
+    if (strlen(type) > TYPE_MAX)
+        config_fault(c, ERR_UNSUPPORTED, "model_type", "has %zu letters; no name has more than %d", strlen(type),
+                     TYPE_MAX);
     if (config_has(c, "model_file"))
         config_fault(c, ERR_UNSUPPORTED, "model_file", "names Python code, which is never run");
     int err = config_report(c, e);

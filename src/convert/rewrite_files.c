@@ -40,13 +40,15 @@ static bool replaced(const struct rewrite *r, struct str key)
 {
     static const char *const quantization[] = {"\"quantization\"", "\"quantization_config\""};
     static const char *const type[] = {"\"torch_dtype\"", "\"dtype\""};
+    static const char *const left_out[] = {"\"_name_or_path\"", "\"vision_config\""}; /* as mlx-lm does */
     for (int i = 0; i < 2; i++)
-        if (str_is(key, quantization[i]) || (r->o->dtype != DTYPE_NONE && str_is(key, type[i])))
+        if (str_is(key, quantization[i]) || str_is(key, left_out[i]) ||
+            (r->o->dtype != DTYPE_NONE && str_is(key, type[i])))
             return true;
     return false;
 }
 
-/* Copies the members of an object but those that are replaced. */
+/* Copies the members of an object but those that are replaced or left out. */
 static void put_members(const struct rewrite *r, struct str text, struct buf *out)
 {
     const char *p = memchr(text.p, '{', text.n), *end = text.p + text.n;

@@ -235,6 +235,28 @@ static void bind_quantized(struct binder *b, struct param *p, const struct tenso
         bound(p, &quant, w->dtype);
 }
 
+/* What compressed-tensors packs: words I32 of 8 codes of 4 bits less 8, with one scale for each group. */
+static void bind_packed(struct binder *b, struct param *p, const struct tensor_view *w, const struct tensor_view *s)
+{
+    char         found[TENSOR_SHAPE_TEXT], scales[TENSOR_SHAPE_TEXT];
+    int64_t      width = p->source.n_col, groups = s && s->n_dim ? s->shape[s->n_dim - 1] : 0;
+    struct quant q = {QUANT_AFFINE, 4, groups > 0 ? (int)(width / groups) : 0, s ? s->dtype : DTYPE_NONE};
+    bool         fits = w->dtype == DTYPE_I32 && w->n_dim && w->shape[w->n_dim - 1] * 8 == width && same_shape(p, w, 1);
+    if (!s && !b->whole)
+        return;
+    if (fits && s && dtype_is_float16_32(s->dtype) && same_shape(p, s, 1) && groups * q.group == width &&
+        !quant_check(&q, NULL) && !p->source.transposed && !(p->source.rule && p->source.rule->scale)) {
+        bound(p, &q, w->dtype);
+        return;
+    }
+    faults_add(
+        b->faults, ERR_MISFIT, w->name,
+        "%s: %s is %s %s with scales %s %s, needed words I32 of 8 codes each for %lld rows of %lld, and F32, F16 or "
+        "BF16 scales of groups of 32, 64 or 128 (%s of config.json)",
+        w->file, w->name, dtype_name(w->dtype), tensor_view_shape_text(w, found), s ? dtype_name(s->dtype) : "none",
+        s ? tensor_view_shape_text(s, scales) : "", (long long)p->source.n_row, (long long)width, p->why);
+}
+
 /* Hugging Face's FP8. */
 static void bind_fp8(struct binder *b, struct param *p, const struct tensor_view *w)
 {
@@ -256,8 +278,10 @@ static void bind_fp8(struct binder *b, struct param *p, const struct tensor_view
                    tensor_shape_text(tiles, n_dim, need));
         return;
     }
-    if (!dtype_is_float16_32(s->dtype) || s->n_dim != n_dim ||
-        memcmp(s->shape, tiles, (size_t)n_dim * sizeof *tiles) != 0) {
+    if (dtype_is_float16_32(s->dtype) && n_dim == 2 && tensor_view_elements(s) == 1 && s->n_dim < 2) {
+        p->source.one_scale = true;
+    } else if (!dtype_is_float16_32(s->dtype) || s->n_dim != n_dim ||
+               memcmp(s->shape, tiles, (size_t)n_dim * sizeof *tiles) != 0) {
         faults_add(b->faults, ERR_MISFIT, s->name, "%s: %s is %s %s beside %s F8_E4M3 %s, needed F32, F16 or BF16 %s",
                    s->file, s->name, dtype_name(s->dtype), tensor_view_shape_text(s, shape), w->name,
                    tensor_view_shape_text(w, found), tensor_shape_text(tiles, n_dim, need));
@@ -282,8 +306,12 @@ static void bind_weight(struct binder *b, struct param *p)
         missing(b, p, PLANE_WEIGHT, 0);
     else if (!check_alike(b, p))
         return;
+    else if (plane(p, PLANE_NOTE) && !p->source.packed && !inv)
+        lone_plane(b, plane(p, PLANE_NOTE), w, "none");
     else if (inv && (s || w->dtype != DTYPE_F8_E4M3))
         lone_plane(b, inv, w, "a weight of type F8_E4M3 without other scales");
+    else if (p->source.packed)
+        bind_packed(b, p, w, s);
     else if (s)
         bind_quantized(b, p, w, s);
     else if (!b->whole && (z || w->dtype == DTYPE_U32))

@@ -112,10 +112,18 @@ struct resolver {
 };
 
 /* Suffixes of the planes, in order of preference. */
-static const char *const of_module[PLANES][SUFFIXES] = {[PLANE_WEIGHT] = {".weight", "", "_blocks"},
-                                                        [PLANE_SCALES] = {".scales", "_scales"},
+#define PACKED ".weight_packed"
+static const char *const of_module[PLANES][SUFFIXES] = {[PLANE_WEIGHT] = {".weight", "", "_blocks", PACKED},
+                                                        [PLANE_SCALES] = {".scales", "_scales", ".weight_scale"},
                                                         [PLANE_BIASES] = {".biases"},
-                                                        [PLANE_TILES] = {PLANE_FP8_SCALES, "_scale_inv"}};
+                                                        [PLANE_TILES] = {PLANE_FP8_SCALES, "_scale_inv"},
+                                                        [PLANE_NOTE] = {".weight_shape", ".activation_scale"}};
+/* Of a matrix under its own name. */
+static const char *const of_own[PLANES][SUFFIXES] = {[PLANE_WEIGHT] = {".weight", PACKED},
+                                                     [PLANE_SCALES] = {".scales", ".weight_scale"},
+                                                     [PLANE_BIASES] = {".biases"},
+                                                     [PLANE_TILES] = {PLANE_FP8_SCALES},
+                                                     [PLANE_NOTE] = {".weight_shape", ".activation_scale"}};
 static const char *const of_bias[PLANES][SUFFIXES] = {[PLANE_WEIGHT] = {".bias", "_bias"}};
 
 /* What a row is looked for by: a name with at most one '#', and its suffixes. */
@@ -127,11 +135,8 @@ struct place {
 static void own_place(const struct param *p, struct place *k)
 {
     *k = (struct place){.name = p->name};
-    if (p->role != ROLE_BIAS)
-        memcpy(k->suffix, of_module, sizeof k->suffix);
-    for (int i = 0; i < PLANES; i++)
-        for (int s = i == PLANE_WEIGHT ? 0 : 1; s < SUFFIXES; s++)
-            k->suffix[i][s] = NULL;
+    if (param_is_matrix(p) || (p->role == ROLE_NORM))
+        memcpy(k->suffix, of_own, sizeof k->suffix);
     k->suffix[PLANE_WEIGHT][0] = p->suffix;
 }
 
@@ -166,6 +171,7 @@ static bool find_plane(struct resolver *r, struct param_source *s, const struct 
             s->suffix[plane] = k->suffix[plane][x];
         }
     s->plane[plane] = v;
+    s->packed |= v && strcmp(s->suffix[plane], PACKED) == 0;
     return v != NULL;
 }
 
@@ -378,7 +384,7 @@ bool layout_text(const struct param *p, char out[LAYOUT_TEXT])
 bool layout_is_mlx(const struct param *p)
 {
     const struct tensor_view **v = p->source.plane[PLANE_WEIGHT];
-    return !p->source.rule && (!v || !v[0] || begins(v[0]->name, p->name));
+    return !p->source.rule && !p->source.packed && (!v || !v[0] || begins(v[0]->name, p->name));
 }
 
 /* A name of the original layout and one of the parameters behind it. */

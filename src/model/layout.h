@@ -10,8 +10,9 @@
 struct param;
 struct params;
 
-/* TILES: the scales of FP8 weights, .weight_scale_inv (quant.h: QUANT_FP8). */
-enum plane { PLANE_WEIGHT, PLANE_SCALES, PLANE_BIASES, PLANE_TILES, PLANES };
+/* TILES: the scales of FP8 weights, .weight_scale_inv (quant.h: QUANT_FP8). NOTE: what the original's quantizers put beside
+ * a weight and nobody needs: the shape of packed codes, the scale of activations. */
+enum plane { PLANE_WEIGHT, PLANE_SCALES, PLANE_BIASES, PLANE_TILES, PLANE_NOTE, PLANES };
 
 struct param_source {
     const char                *name; /* of the tensors, but for their suffix ('#' numbers them); NULL: in no file */
@@ -29,7 +30,9 @@ struct param_source {
     int64_t      first, step;
     struct quant quant; /* as stored; filled by binding, like the next two */
     enum dtype   dtype;
-    bool         made; /* the parameter's planes are not bytes of the files but made of them (planes.h) */
+    bool         packed;    /* codes of 4 bits less 8, without biases: .weight_packed of compressed-tensors */
+    bool         one_scale; /* FP8 with one scale for the whole matrix */
+    bool         made;      /* the parameter's planes are not bytes of the files but made of them (planes.h) */
 };
 
 /* Fills p->source of every row. uses [checkpoint_count] counts for each tensor how many pieces of it were found to be

@@ -91,7 +91,7 @@ static bool cuts_tiles(const struct param *p)
 /* Whether values have to be looked at, rather than bytes moved. */
 static bool is_computed(const struct param *p)
 {
-    return p->source.transposed || has_arithmetic(&p->source) || cuts_tiles(p);
+    return p->source.transposed || has_arithmetic(&p->source) || cuts_tiles(p) || p->source.one_scale;
 }
 
 static enum dtype dtype_in_use(const struct param *p)
@@ -99,8 +99,8 @@ static enum dtype dtype_in_use(const struct param *p)
     const struct param_source *s = &p->source;
     if (s->quant.mode == QUANT_NONE)
         return has_arithmetic(s) ? DTYPE_F32 : s->dtype;
-    if (p->quant.mode == QUANT_NONE)
-        return DTYPE_F32;
+    if (p->quant.mode == QUANT_NONE) /* FP8's values are bfloat16 */
+        return s->quant.mode == QUANT_FP8 && !has_arithmetic(s) ? DTYPE_BF16 : DTYPE_F32;
     return p->quant.mode == QUANT_FP8 ? DTYPE_F8_E4M3 : DTYPE_U32;
 }
 
@@ -108,7 +108,7 @@ void planes_bind(struct param *p)
 {
     struct param_source *s = &p->source;
     bool                 computed = is_computed(p);
-    s->made = computed || s->step != 1;
+    s->made = computed || s->step != 1 || s->packed;
     p->quant = computed ? (struct quant){0} : s->quant;
     p->dtype = dtype_in_use(p);
     for (int i = 0; p->role != ROLE_BIAS && i < param_stack(p); i++) {
@@ -175,6 +175,30 @@ static void gather_rows(const struct param_source *s, const struct origin *from,
                    (const char *)source[k] + (size_t)(from->row + s->first + o * s->step) * bytes[k], bytes[k]);
 }
 
+/* biases = -8 scales: what makes affine codes of those that stand for less 8. */
+static void put_biases(const struct weight *w)
+{
+    int64_t n = w->n_out * (w->n_in / w->quant.group);
+    size_t  size = dtype_size(w->quant.scale_dtype);
+    for (int64_t i = 0; i < n; i++) {
+        float x;
+        quant_widen(w->quant.scale_dtype, (const char *)w->scales + (size_t)i * size, 1, &x);
+        x *= -8;
+        quant_narrow(w->quant.scale_dtype, &x, 1, (char *)w->biases + (size_t)i * size);
+    }
+}
+
+/* As many copies of FP8's one scale as the matrix has tiles; NULL when out of memory. */
+static void *spread_scale(const struct origin *from)
+{
+    size_t per = QUANT_FP8_TILE, size = dtype_size(from->w.quant.scale_dtype);
+    size_t n = ((size_t)from->w.n_out + per - 1) / per * (((size_t)from->w.n_in + per - 1) / per);
+    char  *tiles = calloc(n + 1, size);
+    for (size_t i = 0; tiles && i < n; i++)
+        memcpy(tiles + i * size, from->w.scales, size);
+    return tiles;
+}
+
 static void compute_rows(const struct param_source *s, const struct origin *from, const struct weight *to, float *row)
 {
     for (int64_t o = 0; o < to->n_out; o++) {
@@ -216,25 +240,37 @@ static size_t lay_out(struct weight *w, char *memory)
     return codes + scales + (biases ? scales : 0);
 }
 
-static int make(const struct param *p, int i, const struct weight *to, struct error *e)
+static int make_matrix(const struct param *p, int i, const struct weight *to, struct error *e)
 {
     const struct param_source *s = &p->source;
-    const struct origin        from = origin_of(p, i);
+    struct origin              from = origin_of(p, i);
     int64_t                    rows = s->transposed ? BLOCK : 1;
-    if (!is_computed(p) && param_is_matrix(p)) {
+    if (!is_computed(p)) {
         gather_rows(s, &from, to);
+        if (s->packed)
+            put_biases(to);
         return 0;
     }
     float *row = malloc((size_t)(rows * MAX(s->n_col, to->n_in) + BLOCK) * sizeof *row);
-    if (!row)
-        return error_nomem(e, p->name);
-    if (!param_is_matrix(p)) {
-        planes_vector(p, i, row);
-        quant_narrow(to->dtype, row, to->n_in, (void *)to->data);
-    } else {
+    void  *tiles = s->one_scale ? spread_scale(&from) : NULL;
+    if (tiles)
+        from.w.scales = tiles;
+    bool ok = row && (tiles || !s->one_scale);
+    if (ok)
         (s->transposed ? compute_columns : compute_rows)(s, &from, to, row);
-    }
+    free(tiles);
     free(row);
+    return ok ? 0 : error_nomem(e, p->name);
+}
+
+static int make_vector(const struct param *p, const struct weight *to, struct error *e)
+{
+    float *v = malloc((size_t)MAX(to->n_in, 1) * sizeof *v);
+    if (!v)
+        return error_nomem(e, p->name);
+    planes_vector(p, 0, v);
+    quant_narrow(to->dtype, v, to->n_in, (void *)to->data);
+    free(v);
     return 0;
 }
 
@@ -268,7 +304,7 @@ int planes_open(const struct param *p, int i, struct weight *w, void **memory, s
     if (!*memory)
         return error_nomem(e, p->name);
     lay_out(w, *memory);
-    err = make(p, i, w, e);
+    err = param_is_matrix(p) ? make_matrix(p, i, w, e) : make_vector(p, w, e);
     if (err) {
         free(*memory);
         *memory = NULL;

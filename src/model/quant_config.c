@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/num.h"
+
 #define BITS_MAX 32
 #define GROUP_MAX (1 << 20)
 
@@ -18,9 +20,20 @@ static struct config *declared(struct config *c)
     return q ? q : config_object(c, "quantization_config");
 }
 
-static bool is_fp8(struct config *q)
+/* Ways of the original models that are read, and what of MLX they are. */
+static const struct method {
+    const char     *name;
+    enum quant_mode mode;
+    int             group; /* 0: the mode's own */
+} methods[] = {{"fp8", QUANT_FP8, 0}, {"mxfp4", QUANT_MXFP4, 0}, {"compressed-tensors", QUANT_AFFINE, 32}};
+
+static const struct method *method_of(struct config *q)
 {
-    return q && config_kind(q, "quant_method") == CONFIG_STR && !strcmp(config_str(q, "quant_method"), "fp8");
+    const char *name = q && config_kind(q, "quant_method") == CONFIG_STR ? config_str(q, "quant_method") : "";
+    for (size_t i = 0; i < ARRAY_LEN(methods); i++)
+        if (strcmp(name, methods[i].name) == 0)
+            return &methods[i];
+    return NULL;
 }
 
 /* How config.json wants a module stored: the mode's name as it is written there, NULL for dense. */
@@ -45,11 +58,14 @@ static struct form read_form(struct config *o)
     return f;
 }
 
-static void check_fp8(struct config *q)
+static void check_method(struct config *q, const struct method *m)
 {
-    int n = config_array_len(q, "weight_block_size");
+    int n = m->mode == QUANT_FP8 ? config_array_len(q, "weight_block_size") : 0;
     for (int i = 0; i < n; i++)
         config_array_int(q, "weight_block_size", i, QUANT_FP8_TILE, QUANT_FP8_TILE);
+    if (m->mode == QUANT_AFFINE && strcmp(config_str_or(q, "format", ""), "pack-quantized"))
+        config_fault(q, ERR_UNSUPPORTED, "format", "is \"%s\", pack-quantized (of 4 bits) is supported",
+                     config_str_or(q, "format", ""));
 }
 
 /* Reads everything once, for the faults. */
@@ -65,11 +81,12 @@ int quant_config_check(struct config *c, struct error *e)
 {
     struct config *q = declared(c);
     bool           own = q && config_has(c, "quantization");
-    if (q && !own && is_fp8(q))
-        check_fp8(q);
+    if (q && !own && method_of(q))
+        check_method(q, method_of(q));
     else if (q && !own && config_has(q, "quant_method"))
         config_fault(q, ERR_UNSUPPORTED, "quant_method",
-                     "is \"%s\"; only MLX's own quantization is supported (convert the original model with mlx-lm)",
+                     "is \"%s\", but of the original models' quantizations only fp8, mxfp4 and compressed-tensors "
+                     "(pack-quantized) are read: take the model from before it was quantized (`mlxcel convert -q`)",
                      config_str_or(q, "quant_method", ""));
     else if (q)
         check_forms(q);
@@ -113,14 +130,16 @@ static bool same(const struct form *a, const struct form *b)
 
 void quant_config_compare(struct config *c, const struct params *p, const struct log *log)
 {
-    struct config *q = declared(c);
-    struct form    all = {0};
-    char           say[128], find[128], first[512] = "";
-    size_t         differ = 0, quantized = 0;
-    if (is_fp8(q))
-        all = form_of_mode(QUANT_FP8, quant_mode_name(QUANT_FP8));
+    struct config       *q = declared(c);
+    struct form          all = {0};
+    char                 say[128], find[128], first[512] = "";
+    size_t               differ = 0, quantized = 0;
+    const struct method *m = config_has(c, "quantization") ? NULL : method_of(q);
+    if (m)
+        all = form_of_mode(m->mode, quant_mode_name(m->mode));
     else if (q)
         all = read_form(q);
+    all.group = m && m->group ? m->group : all.group;
     text_of(say, &all);
     for (size_t i = 0; i < p->n; i++) {
         const struct param *row = &p->v[i];

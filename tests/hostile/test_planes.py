@@ -138,7 +138,7 @@ REFUSED = {
     "the head's scales alone": (both(untied, drop("lm_head.weight", "lm_head.biases")), ["lm_head.weight is in no file"]),
     # FP8 in tiles
     "FP8 without scales": (fp8(K, 16, 32), [f"{K}.weight is F8_E4M3 [16, 32]", f"without {K}.weight_scale_inv", "[1, 1]"]),
-    "FP8 with one scale": (fp8(K, 16, 32, 1), [f"{K}.weight_scale_inv is F32 [1] beside", "needed F32, F16 or BF16 [1, 1]"]),
+    "FP8 with two scales": (fp8(K, 16, 32, 2), [f"{K}.weight_scale_inv is F32 [2] beside", "needed F32, F16 or BF16 [1, 1]"]),
     "FP8 with scales of rows": (fp8(K, 16, 32, 16, 1), [f"{K}.weight_scale_inv is F32 [16, 1]", "[1, 1]"]),
     "FP8 with scales of bytes": (fp8(K, 16, 32, 1, 1, dtype="U8"), [f"{K}.weight_scale_inv is U8 [1, 1]"]),
     "FP8 of other rows": (fp8(K, 15, 32, 1, 1), [f"{K}.weight is F8_E4M3 [15, 32]", "[16, 32]"]),
@@ -152,17 +152,18 @@ REFUSED = {
     "FP8 of a norm": (put(NORM + ".weight", "F8_E4M3", 32), [f"{NORM}.weight is F8_E4M3 [32]", "F32, F16 or BF16 [32]"]),
     "FP8 in other tiles": (both(fp8(K, 16, 32, 1, 1), config(quantization_config={
         "quant_method": "fp8", "weight_block_size": [64, 128]})), ["weight_block_size", "64", "128"]),
+    "another format of compressed-tensors": (both(lambda m: m.config.pop("quantization"), config(quantization_config={
+        "format": "nvfp4-pack-quantized", "quant_method": "compressed-tensors", "config_groups": {"group_0": {
+            "weights": {"num_bits": 4, "type": "float", "group_size": 16}}}})), [
+                'quantization_config.format is "nvfp4-pack-quantized", pack-quantized (of 4 bits)']),
     # what other tools declare, as their configs have it
     **{f"quant_method {method}": (both(lambda m: m.config.pop("quantization"), config(quantization_config=fields)),
-                                  ["quantization_config.quant_method", f'"{method}"', "mlx-lm"])
+                                  ["quantization_config.quant_method", f'"{method}"', "mlxcel convert -q"])
        for method, fields in {
            "gptq": {"bits": 4, "group_size": 128, "desc_act": True, "sym": True, "quant_method": "gptq"},
            "awq": {"bits": 4, "group_size": 128, "version": "gemm", "zero_point": True, "quant_method": "awq"},
            "bitsandbytes": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "quant_method": "bitsandbytes"},
-           "compressed-tensors": {"format": "nvfp4-pack-quantized", "config_groups": {"group_0": {"weights": {
-               "num_bits": 4, "type": "float", "group_size": 16}}}, "quant_method": "compressed-tensors"},
            "modelopt": {"quant_algo": "NVFP4", "quant_method": "modelopt"},
-           "mxfp4": {"modules_to_not_convert": ["lm_head"], "quant_method": "mxfp4"},
            "bitnet": {"linear_class": "autobitlinear", "quant_method": "bitnet"},
            "hqq": {"quant_method": "hqq"}, "quanto": {"quant_method": "quanto"}, "torchao": {"quant_method": "torchao"},
            "fbgemm_fp8": {"activation_scale_ub": 1200.0, "quant_method": "fbgemm_fp8"},

@@ -98,6 +98,33 @@ static void test_leftover(void **state)
     end(&x);
 }
 
+/* A range of layers: those before it are neither bound nor unclaimed. */
+static void test_range(void **state)
+{
+    struct fixture x;
+    struct faults  f = {0};
+    struct error   e = {0};
+    (void)state;
+    begin(&x);
+    add_stacks(&x);
+    params_add(&x.m.params, ROLE_NORM, SHARD_NONE, 1, "model.layers.%d.norm", K, 0, "width", x.w[2]);
+    x.m.desc.layout = experts_apart;
+    x.m.desc.layout_prefix = renamed;
+    put_experts(&x, &dense[1]);
+    put(&x, "original.layers.1.norm", ".weight", &dense[1], 1, (int64_t[]){K}, of_vector);
+    if (params_finish(&x.m.params, &e))
+        fail_msg("%s", e.msg);
+    table_write(&x.f, dir);
+    assert_int_equal(checkpoint_open(&x.m.checkpoint, dir, false, NULL, NULL, &e), 0);
+    params_bind(&x.m.params, &x.m.desc, x.m.checkpoint, 1, LAYERS, &f);
+    if (faults_report(&f, &e))
+        fail_msg("%s", e.msg);
+    assert_int_equal(x.m.params.v[0].bytes, 0);
+    assert_true(x.m.params.v[2].bytes > 0);
+    faults_deinit(&f);
+    end(&x);
+}
+
 static void test_ignored(void **state)
 {
     static const char *const ignore[] = {"model.buffer", NULL};
@@ -163,8 +190,9 @@ static void test_spellings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_faults),  cmocka_unit_test(test_more_faults), cmocka_unit_test(test_leftover),
-        cmocka_unit_test(test_ignored), cmocka_unit_test(test_targets),     cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_faults),    cmocka_unit_test(test_more_faults), cmocka_unit_test(test_leftover),
+        cmocka_unit_test(test_ignored),   cmocka_unit_test(test_range),       cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_spellings),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
