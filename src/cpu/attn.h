@@ -33,10 +33,10 @@
 struct attn_block {
     int          n, head_dim, v_dim;
     float        scale, softcap; /* softcap 0: none */
-    float       *q;     /* [n][head_dim] */
-    float       *s;     /* [n][KV_TILE]: scores, then weights */
-    float       *m, *l; /* [n] */
-    float       *o;     /* [n][v_dim] */
+    float       *q;              /* [n][head_dim] */
+    float       *s;              /* [n][KV_TILE]: scores, then weights */
+    float       *m, *l;          /* [n] */
+    float       *o;              /* [n][v_dim] */
     int         *lo, *hi;
     const void  *next_k, *next_v;   /* where the tile after this one stands, or this one again: asked for in advance */
     const float *k_scale, *v_scale; /* of the tile's keys and values; NULL where they have none */

@@ -75,9 +75,9 @@ const char *config_array_str(struct config *c, const char *key, int i); /* "" af
 /* The rotary fields in either spelling: rope_theta + rope_scaling, or rope_parameters; type or rope_type. */
 struct config_rope {
     double         theta;
-    double         partial; /* share of the head that is rotated, 0..1 */
-    const char    *type;    /* "default", "linear", "llama3", "yarn", ... */
-    struct config *fields;  /* the object that holds factor and the like; NULL for "default" without one */
+    double         partial;        /* share of the head that is rotated, 0..1 */
+    const char    *type;           /* "default", "linear", "llama3", "yarn", ... */
+    struct config *fields;         /* the object that holds factor and the like; NULL for "default" without one */
     bool           per_layer_type; /* the object is the layer type's own */
 };
 #define CONFIG_THETA_MIN 1e-6

@@ -32,8 +32,8 @@ static int allocate(struct engine *g, struct error *e)
     g->lora = calloc((size_t)o->parallel, sizeof *g->lora);
     g->active = calloc((size_t)o->parallel, sizeof(struct seq *));
     g->eos = malloc((o->n_eos + 1) * sizeof *g->eos);
-    if (!g->token || !g->position || !g->seq || !g->logit_row || !g->pages || !g->state || !g->length || !g->lora || !g->active ||
-        !g->eos)
+    if (!g->token || !g->position || !g->seq || !g->logit_row || !g->pages || !g->state || !g->length || !g->lora ||
+        !g->active || !g->eos)
         return error_nomem(e, "the engine");
     if (o->n_eos)
         memcpy(g->eos, o->eos, o->n_eos * sizeof *g->eos);

@@ -20,7 +20,7 @@ struct seq {
     int32_t             *tokens; /* [n_token] prompt and answer, cap n_max */
     int64_t              n_token, n_prompt, n_max;
     int64_t              rope_length; /* model_rope_length of the prompt */
-    int64_t              n_done; /* positions whose keys and values are in the cache */
+    int64_t              n_done;      /* positions whose keys and values are in the cache */
     int64_t              n_cached;
     struct page_table    pages;
     void                *state;          /* recurrent, behind the n_done positions; NULL: the model has none */

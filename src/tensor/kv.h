@@ -23,9 +23,9 @@
 
 struct kv_layer {
     int    n_kv_head, head_dim, v_dim; /* features of a key, of a value */
-    int    elem_size;   /* 2: float16, 4: float32, 1: int8 with scales */
-    int    page_tokens; /* multiple of KV_TILE */
-    size_t offset;      /* bytes from the page's start to this layer's part */
+    int    elem_size;                  /* 2: float16, 4: float32, 1: int8 with scales */
+    int    page_tokens;                /* multiple of KV_TILE */
+    size_t offset;                     /* bytes from the page's start to this layer's part */
 };
 
 /* Bytes of one key, or one value, of dim features of one head. */

@@ -19,7 +19,7 @@ struct step {
     int                 n_seq;
     /* [n_seq] the recurrent state of each sequence, run_limits.n_state bytes: all zero before position 0, written by the
      * rows in their order. NULL where the model has none. */
-    void *const   *state;
+    void *const *state;
     /* [n_seq] tokens of each sequence's prompt, fixed when it is admitted (order law g), for ropes that depend on it; NULL:
      * all short. */
     const int32_t *length;

@@ -177,10 +177,10 @@ static void check_rope_kv_write(struct kc *k)
         struct run_limits lim = attn_case_limits(&c);
         struct cpu       *one = kc_cpu_new(CPU_SCALAR, 1, precision_of(&c), &lim);
         struct cpu       *many = kc_cpu_new(k->level, 3, precision_of(&c), &lim);
-        struct rope rope = {.dims = 2 * (1 + kc_below(k, c.head_dim / 2)),
-                            .interleaved = kc_below(k, 2),
-                            .mscale = (float)(0.5 + kc_uniform(k))};
-        float      *inv_freq = kc_guard((size_t)rope.dims / 2 * sizeof(float)), *q[2], *key[2];
+        struct rope       rope = {.dims = 2 * (1 + kc_below(k, c.head_dim / 2)),
+                                  .interleaved = kc_below(k, 2),
+                                  .mscale = (float)(0.5 + kc_uniform(k))};
+        float            *inv_freq = kc_guard((size_t)rope.dims / 2 * sizeof(float)), *q[2], *key[2];
         rope.inv_freq = inv_freq;
         for (int i = 0; i < rope.dims / 2; i++)
             inv_freq[i] = (float)pow(10000, -2.0 * i / rope.dims);
@@ -229,16 +229,15 @@ static void bench_run(void *arg)
 /* Heads of SmolLM2 (9/3 x 64) or a Llama 8B (32/8 x 128): `rows` last rows of `keys` keys. */
 static void bench_one(struct kc *k, int n_head, int n_kv, int dim, int keys, int rows, int elem_size)
 {
-    struct bench b = {
-        .c = {.n_head = n_head,
-              .n_kv_head = n_kv,
-              .head_dim = dim,
-              .v_dim = dim,
-              .n_seq = 1,
-              .n_row = rows,
-              .elem_size = elem_size}};
-    int64_t n = (int64_t)keys * n_kv * dim, m = (int64_t)rows * n_head * dim;
-    char    what[64];
+    struct bench b = {.c = {.n_head = n_head,
+                            .n_kv_head = n_kv,
+                            .head_dim = dim,
+                            .v_dim = dim,
+                            .n_seq = 1,
+                            .n_row = rows,
+                            .elem_size = elem_size}};
+    int64_t      n = (int64_t)keys * n_kv * dim, m = (int64_t)rows * n_head * dim;
+    char         what[64];
     b.c.scale = (float)(1 / sqrt(dim));
     b.c.length[0] = keys;
     b.c.keys[0] = kc_guard((size_t)n * sizeof(float));
