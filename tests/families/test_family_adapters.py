@@ -26,12 +26,15 @@ granitemoehybrid lfm2 qwen3_next qwen3_5 qwen3_5_moe""".split()
 ADAPTED = [name for name in ADAPTED if name in FIXTURES]
 
 
+NO_MATRIX = "bias", ".wpe", "conv1d", ".conv", "A_log"  # stacks' biases, a lookup of positions, what recurrences take
+
+
 def matrices(model):
     """name -> shape of what the adapter changes."""
     facts = json.loads(mlxcel_ok("describe", "-m", model, "--json"))
     return {t["name"]: t["shape"] for t in facts["tensors"]
             if len(t["shape"]) > 1 and t["shape"][0] != facts["vocab_size"]
-            and not t["name"].endswith(("bias", ".wpe")) and "embed" not in t["name"].removesuffix("embed_q")}
+            and not t["name"].endswith(NO_MATRIX) and "embed" not in t["name"].removesuffix("embed_q")}
 
 
 def draw_adapter(model, folder):
