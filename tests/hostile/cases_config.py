@@ -79,6 +79,17 @@ def fields():
     yield "query_scale_zero", {"model_type": "gemma2", "query_pre_attn_scalar": 0}, "query_pre_attn_scalar"
     yield "both_directions", {"model_type": "gemma3_text", "use_bidirectional_attention": True}, \
         "use_bidirectional_attention"
+    yield "act_without_a_gate", {"hidden_act": "xielu"}, "xielu"
+    yield "clip_negative", {"model_type": "olmo", "clip_qkv": -1}, "clip_qkv"
+    yield "logits_scaling_zero", {"model_type": "granite", "logits_scaling": 0}, "logits_scaling"
+    yield "residual_text", {"model_type": "granite", "residual_multiplier": "x"}, "residual_multiplier"
+    yield "rotary_pct_negative", {"model_type": "gpt_neox", "rotary_pct": -1}, "rotary_pct"
+    yield "post_norm", {"model_type": "apertus", "post_norm": True}, "post_norm"
+    yield "positions_none", {"model_type": "gpt2", "n_embd": 8, "n_layer": 1, "n_head": 1, "n_positions": 0}, "n_positions"
+    yield "heads_not_dividing", {"model_type": "gpt2", "n_embd": 8, "n_layer": 1, "n_head": 3}, "n_head"
+    yield "cross_attention", {"model_type": "gpt_bigcode", "n_embd": 8, "n_layer": 1, "n_head": 1,
+                              "add_cross_attention": True}, "add_cross_attention"
+    yield "inner_huge", {"model_type": "gpt2", "n_embd": 8, "n_layer": 1, "n_head": 1, "n_inner": 1 << 40}, "n_inner"
     yield "act_unknown", {"model_type": "gemma", "hidden_act": "warped"}, "warped"
     yield "logit_scale_text", {"model_type": "cohere", "logit_scale": "x"}, "logit_scale"
     yield "position_scale_huge", {"model_type": "ministral3", "rope_scaling": {

@@ -53,7 +53,7 @@ static double exact(enum act_kind kind, double x, double *size)
         break;
     case ACT_XIELU:
         y = xielu[2] * x + (x > 0 ? xielu[0] * x * x : xielu[1] * (expm1(fmin(x, xielu[3])) - x));
-        *size = fabs(xielu[2] * x) + (x > 0 ? y : xielu[1] * (1 - expm1(x) - x));
+        *size = fabs(xielu[2] * x) + (x > 0 ? y : xielu[1] * (fabs(expm1(fmin(x, xielu[3]))) + fabs(x)));
         return y;
     case ACT_SWIGLU_CLAMPED:
         break;
