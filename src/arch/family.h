@@ -37,6 +37,8 @@ void arch_hunyuan_v1_dense(struct model_desc *m, struct config *c, struct arena 
 void arch_internlm2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_internlm3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_jamba(struct model_desc *m, struct config *c, struct arena *a);
+void arch_lfm2(struct model_desc *m, struct config *c, struct arena *a);
+void arch_lfm2_moe(struct model_desc *m, struct config *c, struct arena *a);
 void arch_llama(struct model_desc *m, struct config *c, struct arena *a);
 void arch_mamba(struct model_desc *m, struct config *c, struct arena *a);
 void arch_mamba2(struct model_desc *m, struct config *c, struct arena *a);
@@ -58,6 +60,9 @@ void arch_phi3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_phimoe(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen2_moe(struct model_desc *m, struct config *c, struct arena *a);
+void arch_qwen3_5(struct model_desc *m, struct config *c, struct arena *a);
+void arch_qwen3_5_moe(struct model_desc *m, struct config *c, struct arena *a);
+void arch_qwen3_next(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen3_moe(struct model_desc *m, struct config *c, struct arena *a);
 void arch_seed_oss(struct model_desc *m, struct config *c, struct arena *a);
@@ -127,6 +132,8 @@ enum tie arch_tie(struct config *c);
 bool arch_make_layers(struct model_desc *m, struct config *c, struct arena *a, const char *key);
 /* Buffers of the GPT line. */
 extern const char *const arch_ignored_masks[];
+/* Whether layer i attends, by layer_types: "full_attention", or else `other`; `fallback` without that field. */
+bool arch_attends(const struct model_desc *m, struct config *c, int i, const char *other, bool fallback);
 
 /* ---- mixtures of experts ---- */
 
@@ -152,6 +159,16 @@ enum route_score arch_scores(struct config *c, const char *key, const char *fall
 void arch_experts_by_kind(struct model_desc *m, struct config *c, const struct moe_desc *e, int first_default);
 void arch_experts_by_step(struct model_desc *m, struct config *c, const struct moe_desc *e);
 void arch_experts_from(struct model_desc *m, struct config *c, const struct moe_desc *e, int first_default);
+/* Original layouts: mlp.experts, one by one or fused; rules within a table. */
+#define EXPERTS_LAYOUT                                                                                                 \
+    {.param = "*.switch_mlp.gate_proj", .from = "*.experts.#.gate_proj"},                                              \
+        {.param = "*.switch_mlp.up_proj", .from = "*.experts.#.up_proj"},                                              \
+        {.param = "*.switch_mlp.down_proj", .from = "*.experts.#.down_proj"},                                          \
+        {.param = "*.switch_mlp.gate_proj", .from = "*.experts.gate_up_proj", .part = 0, .parts = 2},                  \
+        {.param = "*.switch_mlp.up_proj", .from = "*.experts.gate_up_proj", .part = 1, .parts = 2},                    \
+    {                                                                                                                  \
+        .param = "*.switch_mlp.down_proj", .from = "*.experts.down_proj"                                               \
+    }
 /* Original layouts: mlp.experts one by one or fused, whose stacks are .switch_mlp, or .experts itself. */
 extern const struct layout_rule arch_experts_layout[], arch_unnamed_experts_layout[];
 
