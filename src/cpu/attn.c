@@ -23,19 +23,20 @@
 #define PARTIAL_MAX ((size_t)8 << 20) /* floats */
 
 struct rows_of_seq {
-    int     row0, n_row;
-    int64_t pos0;  /* of the first row */
-    int     span0; /* first span that any row reads */
-    int     n_span;
-    int64_t item0;    /* when split: the first item */
-    size_t  partial0; /* when split: the first partial */
+    int            row0, n_row;
+    int64_t        pos0;  /* of the first row */
+    const int32_t *keys;  /* of one row: its keys are those at these positions, pos0 + 1 of them; NULL: at 0 to pos0 */
+    int            span0; /* first span that any row reads */
+    int            n_span;
+    int64_t        item0;    /* when split: the first item */
+    size_t         partial0; /* when split: the first partial */
 };
 
 /* Scratch of one thread. */
 struct worker {
     struct attn_block b;
     float            *M, *L, *O; /* merged spans */
-    float            *k, *v;     /* a tile as float32 */
+    struct attn_tile  tile;
 };
 
 /* One allocation: this struct and then all arrays. */
@@ -54,6 +55,8 @@ struct job {
     const struct attn *a;
     struct scratch    *scratch;
     struct tensor      q, y;
+    const int32_t     *keys; /* [n_row][n_key]: see op attention_keys; NULL: all keys */
+    int64_t            key_stride, n_key;
     int                group; /* query heads of a key/value head */
     int                n_block;
     bool               split;
@@ -77,12 +80,33 @@ static int clamp_key(int64_t j)
     return j < 0 ? 0 : j > KV_TILE ? KV_TILE : (int)j;
 }
 
-static void tile_widen(const struct row_fns *fns, int elem_size, const void *x, float *y, size_t n)
+/* Adds the tile of keys [key, key + KV_TILE) to w->b; `next` is where the one after it begins, or key again. */
+static void tile_compute(const struct job *j, struct worker *w, const struct rows_of_seq *rows, int h, int64_t key,
+                         int64_t next)
 {
-    if (elem_size == 1)
-        fns->from_i8(x, y, (int64_t)n);
-    else
-        fns->from_f16(x, y, (int64_t)n);
+    const struct kv_layer *kv = &j->a->kv;
+    const struct row_fns  *fns = j->cpu->rows;
+    struct attn_block     *b = &w->b;
+    void *const           *pages = j->step->pages[j->step->seq[rows->row0]];
+    if (kv->latent) {
+        int64_t n = MIN(KV_TILE, rows->pos0 + rows->n_row - key);
+        b->k_scale = b->v_scale = kv->elem_size == 1 ? w->tile.scale : NULL;
+        j->cpu->attn->tile(b, w->tile.k, attn_latent_tile(fns, kv, pages, rows->keys, key, (int)n, &w->tile), 4);
+        return;
+    }
+    void *k = kv_k_tile(kv, pages[key / kv->page_tokens], h, key),
+         *v = kv_v_tile(kv, pages[key / kv->page_tokens], h, key);
+    b->next_k = kv_k_tile(kv, pages[next / kv->page_tokens], h, next);
+    b->next_v = kv_v_tile(kv, pages[next / kv->page_tokens], h, next);
+    b->k_scale = kv_scales(kv, k, kv->head_dim);
+    b->v_scale = kv_scales(kv, v, kv->v_dim);
+    if (kv->elem_size == 4 || b->n <= j->cpu->attn->direct_rows) {
+        j->cpu->attn->tile(b, k, v, kv->elem_size);
+        return;
+    }
+    attn_widen(fns, kv->elem_size, k, w->tile.k, (size_t)KV_TILE * (size_t)kv->head_dim);
+    attn_widen(fns, kv->elem_size, v, w->tile.v, (size_t)KV_TILE * (size_t)kv->v_dim);
+    j->cpu->attn->tile(b, w->tile.k, w->tile.v, 4);
 }
 
 /* (m, l, o) of all rows of a block over one span, in w->b. */
@@ -92,33 +116,18 @@ static void span_compute(const struct job *j, struct worker *w, const struct row
     struct attn_block *b = &w->b;
     int64_t            key = MAX(span * KV_SPAN, first_key(a, rows->pos0) / KV_TILE * KV_TILE);
     int64_t            end = MIN((span + 1) * KV_SPAN, rows->pos0 + rows->n_row);
-    bool               widen = a->kv.elem_size < 4 && b->n > j->cpu->attn->direct_rows;
     for (int i = 0; i < b->n; i++) {
         b->m[i] = -FLT_MAX;
         b->l[i] = 0;
     }
     memset(b->o, 0, (size_t)b->n * a->v_dim * sizeof(float));
     for (; key < end; key += KV_TILE) {
-        void *const *pages = j->step->pages[j->step->seq[rows->row0]];
-        int64_t      next = key + KV_TILE < rows->pos0 + rows->n_row ? key + KV_TILE : key;
-        void        *k = kv_k_tile(&a->kv, pages[key / a->kv.page_tokens], h, key);
-        void        *v = kv_v_tile(&a->kv, pages[key / a->kv.page_tokens], h, key);
-        b->next_k = kv_k_tile(&a->kv, pages[next / a->kv.page_tokens], h, next);
-        b->next_v = kv_v_tile(&a->kv, pages[next / a->kv.page_tokens], h, next);
         for (int i = 0; i < b->n; i++) {
             int64_t pos = rows->pos0 + i / j->group;
             b->lo[i] = clamp_key(first_key(a, pos) - key);
             b->hi[i] = clamp_key(pos + 1 - key);
         }
-        b->k_scale = kv_scales(&a->kv, k, a->head_dim);
-        b->v_scale = kv_scales(&a->kv, v, a->v_dim);
-        if (widen) {
-            tile_widen(j->cpu->rows, a->kv.elem_size, k, w->k, (size_t)KV_TILE * a->head_dim);
-            tile_widen(j->cpu->rows, a->kv.elem_size, v, w->v, (size_t)KV_TILE * a->v_dim);
-            j->cpu->attn->tile(b, w->k, w->v, 4);
-        } else {
-            j->cpu->attn->tile(b, k, v, a->kv.elem_size);
-        }
+        tile_compute(j, w, rows, h, key, key + KV_TILE < rows->pos0 + rows->n_row ? key + KV_TILE : key);
     }
 }
 
@@ -136,6 +145,7 @@ static void block_load(const struct job *j, struct worker *w, const struct rows_
     w->b.n = rows->n_row * j->group;
     w->b.head_dim = dim;
     w->b.v_dim = j->a->v_dim;
+    w->b.v_stride = j->a->kv.latent ? dim : j->a->v_dim;
     w->b.scale = j->a->scale;
     w->b.softcap = j->a->softcap;
     for (int i = 0; i < rows->n_row; i++) {
@@ -263,12 +273,18 @@ static int64_t blocks_make(struct job *j, int most)
     struct rows_of_seq *b = NULL;
     int64_t             work = 0;
     for (int i = 0; i < s->n_row; i++) {
-        if (!b || b->n_row == most || s->seq[i] != s->seq[i - 1] || s->position[i] != s->position[i - 1] + 1) {
+        bool listed = j->keys && s->position[i] >= j->n_key;
+        if (!b || b->n_row == most || listed || s->seq[i] != s->seq[i - 1] ||
+            s->position[i] != s->position[i - 1] + 1) {
             b = &j->scratch->blocks[j->n_block++];
             *b = (struct rows_of_seq){.row0 = i, .pos0 = s->position[i]};
         }
+        if (listed) {
+            b->pos0 = j->n_key - 1;
+            b->keys = j->keys + i * j->key_stride;
+        }
         b->n_row++;
-        work += s->position[i] + 1 - first_key(j->a, s->position[i]);
+        work += b->pos0 + b->n_row - first_key(j->a, s->position[i]);
     }
     for (int k = 0; k < j->n_block; k++) {
         b = &j->scratch->blocks[k];
@@ -299,11 +315,14 @@ static void split_plan(struct job *j, int threads)
     j->split = true;
 }
 
-static void cpu_attention(struct run *r, const struct attn *a, struct tensor q, struct tensor y)
+static void attend(struct run *r, const struct attn *a, struct tensor q, struct tensor keys, struct tensor y)
 {
     struct cpu *c = (struct cpu *)r->backend;
     struct job  j = {.cpu = c, .run = r, .step = r->step, .a = a, .scratch = c->attn_scratch, .q = q, .y = y};
-    int         threads = pool_size(c->pool);
+    j.keys = keys.data;
+    j.key_stride = keys.stride;
+    j.n_key = keys.n_col;
+    int threads = pool_size(c->pool);
     j.group = a->n_head / a->n_kv_head;
     int     most = MAX(1, j.scratch->row_cap / j.group), least = (c->attn->direct_rows + j.group - 1) / j.group;
     int64_t even = (int64_t)r->step->n_row * a->n_kv_head / ((int64_t)ITEMS_PER_THREAD * threads);
@@ -320,25 +339,23 @@ static void cpu_attention(struct run *r, const struct attn *a, struct tensor q, 
     }
 }
 
+static void cpu_attention(struct run *r, const struct attn *a, struct tensor q, struct tensor y)
+{
+    attend(r, a, q, (struct tensor){0}, y);
+}
+
 void attn_install(struct cpu *c)
 {
     c->base.ops.attention = cpu_attention;
-}
-
-/* Gives the next n elements of a block of memory that is being laid out; with p NULL only counts. */
-static void *take(char *p, size_t *at, size_t n, size_t size, bool *ok)
-{
-    size_t bytes, start = *at;
-    if (!num_mul(n, size, &bytes) || !num_align(bytes, 64, &bytes) || !num_add(start, bytes, at))
-        *ok = false;
-    return p && *ok ? p + start : NULL;
+    c->base.ops.attention_keys = attend;
+    c->base.ops.index_keys = attn_index_keys;
 }
 
 /* Lays out the scratch in one allocation at p; returns its bytes. */
 static size_t scratch_layout(char *p, const struct run_limits *lim, int threads, bool *ok)
 {
     size_t          at = 0, dim = lim->head_dim, rows = MAX(ATTN_ROWS, lim->n_head), partials, spans;
-    struct scratch *s = take(p, &at, 1, sizeof *s, ok), none;
+    struct scratch *s = memory_take(p, &at, 1, sizeof *s, ok), none;
     s = s ? s : &none;
     spans = (size_t)(lim->n_key + KV_SPAN - 1) / KV_SPAN;
     if (!num_mul(spans, (size_t)lim->n_head + 24 * threads, &partials)) /* split_plan: few blocks, few rows each */
@@ -346,23 +363,23 @@ static size_t scratch_layout(char *p, const struct run_limits *lim, int threads,
     partials = MIN(partials, PARTIAL_MAX / (dim + 2));
     s->row_cap = (int)rows;
     s->partial_cap = threads > 1 ? partials : 0;
-    s->blocks = take(p, &at, lim->n_row, sizeof *s->blocks, ok);
-    s->workers = take(p, &at, threads, sizeof *s->workers, ok);
-    s->partial = take(p, &at, s->partial_cap, (dim + 2) * sizeof(float), ok);
+    s->blocks = memory_take(p, &at, lim->n_row, sizeof *s->blocks, ok);
+    s->workers = memory_take(p, &at, threads, sizeof *s->workers, ok);
+    s->partial = memory_take(p, &at, s->partial_cap, (dim + 2) * sizeof(float), ok);
     for (int i = 0; i < threads; i++) {
         struct worker none_worker, *w = s->workers ? &s->workers[i] : &none_worker;
-        w->b.q = take(p, &at, rows * dim, sizeof(float), ok);
-        w->b.s = take(p, &at, rows * KV_TILE, sizeof(float), ok);
-        w->b.m = take(p, &at, rows, sizeof(float), ok);
-        w->b.l = take(p, &at, rows, sizeof(float), ok);
-        w->b.o = take(p, &at, rows * dim, sizeof(float), ok);
-        w->b.lo = take(p, &at, rows, sizeof(int), ok);
-        w->b.hi = take(p, &at, rows, sizeof(int), ok);
-        w->M = take(p, &at, rows, sizeof(float), ok);
-        w->L = take(p, &at, rows, sizeof(float), ok);
-        w->O = take(p, &at, rows * dim, sizeof(float), ok);
-        w->k = take(p, &at, KV_TILE * dim, sizeof(float), ok);
-        w->v = take(p, &at, KV_TILE * dim, sizeof(float), ok);
+        w->b.q = memory_take(p, &at, rows * dim, sizeof(float), ok);
+        w->b.s = memory_take(p, &at, rows * KV_TILE, sizeof(float), ok);
+        w->b.m = memory_take(p, &at, rows, sizeof(float), ok);
+        w->b.l = memory_take(p, &at, rows, sizeof(float), ok);
+        w->b.o = memory_take(p, &at, rows * dim, sizeof(float), ok);
+        w->b.lo = memory_take(p, &at, rows, sizeof(int), ok);
+        w->b.hi = memory_take(p, &at, rows, sizeof(int), ok);
+        w->M = memory_take(p, &at, rows, sizeof(float), ok);
+        w->L = memory_take(p, &at, rows, sizeof(float), ok);
+        w->O = memory_take(p, &at, rows * dim, sizeof(float), ok);
+        w->tile.k = memory_take(p, &at, KV_TILE * dim, sizeof(float), ok);
+        w->tile.v = memory_take(p, &at, KV_TILE * dim, sizeof(float), ok);
     }
     return at;
 }

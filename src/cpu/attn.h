@@ -32,6 +32,7 @@
 /* A block of n rows. Keys [lo[i], hi[i]) of the tile at hand belong to row i. */
 struct attn_block {
     int          n, head_dim, v_dim;
+    int64_t      v_stride;       /* elements from a value to the next: v_dim, or more */
     float        scale, softcap; /* softcap 0: none */
     float       *q;              /* [n][head_dim] */
     float       *s;              /* [n][KV_TILE]: scores, then weights */
@@ -42,12 +43,21 @@ struct attn_block {
     const float *k_scale, *v_scale; /* of the tile's keys and values; NULL where they have none */
 };
 
+/* A tile as float32. */
+struct attn_tile {
+    float *k, *v;          /* [head_dim][KV_TILE], [KV_TILE][v_dim, of a latent layer head_dim] */
+    float  scale[KV_TILE]; /* of a latent layer's 8-bit keys */
+};
+
 struct attn_fns {
     /* With more rows than this it pays to convert a tile to float32 first; with fewer, reading it directly. */
     int direct_rows;
     /* Adds one tile to the block; K and V as kv.h lays them, elements of elem_size bytes (int8 widened to float32 still
      * has its scales). */
     void (*tile)(struct attn_block *b, const void *k, const void *v, int elem_size);
+    /* Scores of the tile's keys for an indexer of b->n heads, all of which have all keys:
+     * out[j] = fma chain over heads of max(s[j], 0) w[head], from 0; s as above. */
+    void (*index)(const struct attn_block *b, const float *w, const void *k, int elem_size, float *out);
     /* Merges (m, l, o) of a span into (M, L, O). */
     void (*merge)(float *M, float *L, float *O, float m, float l, const float *o, int n);
     /* y = O / L, where sink is not NULL with it in the denominator. */
@@ -56,9 +66,19 @@ struct attn_fns {
 
 extern const struct attn_fns attn_scalar, attn_avx2, attn_avx512, attn_neon;
 
-/* Writes rows [lo, hi) of k [n_kv_head * head_dim] and v [n_kv_head * v_dim] at their positions. float16: to nearest even;
+/* Writes rows [lo, hi) of k [n_kv_head * head_dim] and v [n_kv_head * v_dim; none where the layer has none] at their positions. float16: to nearest even;
  * magnitudes from 65520 on become infinite. int8: docs/order-law.md. */
 void attn_kv_write(const struct row_fns *fns, const struct step *s, const struct attn *a, struct tensor k,
                    struct tensor v, int64_t lo, int64_t hi);
+
+/* Op index_keys. */
+void attn_index_keys(struct run *r, const struct attn *a, struct tensor q, struct tensor weight, struct tensor keys);
+/* float32 from n elements of the cache. */
+void attn_widen(const struct row_fns *fns, int elem_size, const void *x, float *y, size_t n);
+/* Makes t from n keys of a latent layer: those at positions first, first + 1, ... of one tile, or where keys are given at
+ * keys[first], keys[first + 1], ... What stands for the keys from n on is not defined. Returns the values, whose stride is
+ * head_dim: t->v, or the cache's own. */
+const float *attn_latent_tile(const struct row_fns *fns, const struct kv_layer *l, void *const *pages,
+                              const int32_t *keys, int64_t first, int n, struct attn_tile *t);
 
 #endif

@@ -106,10 +106,10 @@ VEC_INLINE void values_chunk(const struct attn_block *b, int r0, const void *v, 
     for (int j = lo; j < hi; j++) {
         vf val[4];
         if (elem_size < 4)
-            ask(b->next_v, (int64_t)j * dim + f, elem_size, W);
-        UNROLL for (int w = 0; w < W; w++) val[w] = part < VEC_LANES
-                                                        ? load_elem_part(v, (int64_t)j * dim + f, elem_size, part)
-                                                        : load_elem(v, (int64_t)j * dim + f + w * VEC_LANES, elem_size);
+            ask(b->next_v, (int64_t)j * b->v_stride + f, elem_size, W);
+        int64_t at = (int64_t)j * b->v_stride + f;
+        UNROLL for (int w = 0; w < W; w++) val[w] =
+            part < VEC_LANES ? load_elem_part(v, at, elem_size, part) : load_elem(v, at + w * VEC_LANES, elem_size);
         UNROLL for (int r = 0; r < R; r++)
         {
             vf x = vf_set1(p[r * KV_TILE + j]);
@@ -268,6 +268,28 @@ static void tile(struct attn_block *b, const void *k, const void *v, int elem_si
         tile_all(b, k, v, 4);
 }
 
+/* The scores of an indexer for the keys of a tile; attn.h. */
+VEC_INLINE void index_all(const struct attn_block *b, const float *w, const void *k, int elem_size, float *out)
+{
+    EACH_BLOCK(scores_block, b, k, elem_size)
+    for (int j = 0; j < KV_TILE; j += VEC_LANES) {
+        vf acc = vf_set1(0);
+        for (int i = 0; i < b->n; i++)
+            acc = vf_fma(vf_max(vf_load(b->s + i * KV_TILE + j), vf_set1(0)), vf_set1(w[i]), acc);
+        vf_store(out + j, acc);
+    }
+}
+
+static void index_tile(const struct attn_block *b, const float *w, const void *k, int elem_size, float *out)
+{
+    if (elem_size == 1)
+        index_all(b, w, k, 1, out);
+    else if (elem_size == 2)
+        index_all(b, w, k, 2, out);
+    else
+        index_all(b, w, k, 4, out);
+}
+
 static void merge(float *M, float *L, float *O, float m, float l, const float *o, int n)
 {
     float max = *M > m ? *M : m, a = math_exp(*M - max), c = math_exp(m - max);
@@ -297,7 +319,7 @@ static void finish(float M, float L, const float *O, const float *sink, float *y
 
 #define ATTN_FNS                                                                                                       \
     {                                                                                                                  \
-        TILE_R, tile, merge, finish                                                                                    \
+        TILE_R, tile, index_tile, merge, finish                                                                        \
     }
 
 #endif

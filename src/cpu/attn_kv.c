@@ -69,15 +69,19 @@ void attn_kv_write(const struct row_fns *fns, const struct step *s, const struct
         void   *page = s->pages[s->seq[i]][pos / l->page_tokens];
         int     j = (int)(pos % KV_TILE);
         for (int h = 0; h < a->n_kv_head; h++) {
-            const float *x = tensor_row(k, i) + h * a->head_dim, *y = tensor_row(v, i) + h * a->v_dim;
-            void        *k_tile = kv_k_tile(l, page, h, pos), *v_tile = kv_v_tile(l, page, h, pos);
-            float        k_inv = 0, v_inv = 0;
-            if (l->elem_size == 1) {
-                kv_scales(l, k_tile, a->head_dim)[j] = scale_of(fns, x, a->head_dim, &k_inv);
-                kv_scales(l, v_tile, a->v_dim)[j] = scale_of(fns, y, a->v_dim, &v_inv);
-            }
-            put_k(fns, x, k_tile, j, a->head_dim, l->elem_size, k_inv);
-            put_v(fns, y, v_tile, j, a->v_dim, l->elem_size, v_inv);
+            const float *x = tensor_row(k, i) + h * a->head_dim;
+            void        *k_tile = kv_k_tile(l, page, h, pos);
+            float        inv = 0;
+            if (l->elem_size == 1)
+                kv_scales(l, k_tile, a->head_dim)[j] = scale_of(fns, x, a->head_dim, &inv);
+            (l->latent ? put_v : put_k)(fns, x, k_tile, j, a->head_dim, l->elem_size, inv);
+            if (l->latent || !l->v_dim)
+                continue;
+            const float *y = tensor_row(v, i) + h * a->v_dim;
+            void        *v_tile = kv_v_tile(l, page, h, pos);
+            if (l->elem_size == 1)
+                kv_scales(l, v_tile, a->v_dim)[j] = scale_of(fns, y, a->v_dim, &inv);
+            put_v(fns, y, v_tile, j, a->v_dim, l->elem_size, inv);
         }
     }
 }

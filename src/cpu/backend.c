@@ -15,6 +15,8 @@ static int cpu_reserve(struct backend *b, const struct run_limits *lim, struct e
         rc = attn_reserve(c, e);
     if (!rc)
         rc = moe_reserve(c, e);
+    if (!rc)
+        rc = index_reserve(c, e);
     if (rc)
         c->lim = former; /* its scratch is still there, or a larger one */
     return rc;
@@ -32,6 +34,7 @@ static void cpu_free(struct backend *b)
     free(c->lora_scratch);
     free(c->attn_scratch);
     free(c->moe_scratch);
+    free(c->index_scratch);
     free(c);
 }
 
@@ -68,6 +71,7 @@ int cpu_backend_new(struct backend **out, const struct cpu_options *o, struct er
     linear_install(c);
     attn_install(c);
     rows_install(c);
+    ngram_install(c);
     delta_install(c);
     ssm_install(c);
     route_install(c);

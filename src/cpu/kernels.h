@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "base/huge.h"
+#include "base/num.h"
 #include "cpu/cpu.h"
 
 struct linear_fns; /* linear.h */
@@ -35,8 +36,18 @@ struct cpu {
     struct run_limits        lim;
     struct huge              weights;      /* packed */
     pthread_mutex_t          weights_lock; /* what one thread prepares, another may release */
-    void *linear_scratch, *lora_scratch, *attn_scratch, *moe_scratch; /* made by reserve, freed with the backend */
+    /* made by reserve, freed with the backend */
+    void *linear_scratch, *lora_scratch, *attn_scratch, *index_scratch, *moe_scratch;
 };
+
+/* Gives the next n elements of a block of memory that is being laid out; with p NULL only counts. */
+static inline void *memory_take(char *p, size_t *at, size_t n, size_t size, bool *ok)
+{
+    size_t bytes, start = *at;
+    if (!num_mul(n, size, &bytes) || !num_align(bytes, 64, &bytes) || !num_add(start, bytes, at))
+        *ok = false;
+    return p && *ok ? p + start : NULL;
+}
 
 /* The table of a family that is written once on vec.h's lanes, for a level: <name>_scalar, <name>_avx2, ... */
 #if defined(__x86_64__)
@@ -62,11 +73,13 @@ int  linear_reserve(struct cpu *c, struct error *e);
 int  lora_reserve(struct cpu *c, struct error *e); /* keeps what it had when it fails */
 void attn_install(struct cpu *c);                  /* op attention */
 int  attn_reserve(struct cpu *c, struct error *e);
-void delta_install(struct cpu *c);                 /* ops delta_gates, delta */
-void ssm_install(struct cpu *c);                   /* ops conv, mamba1, mamba2 */
+void delta_install(struct cpu *c); /* ops delta_gates, delta */
+void ssm_install(struct cpu *c);   /* ops conv, mamba1, mamba2 */
 void route_install(struct cpu *c); /* op route */
 void moe_install(struct cpu *c);   /* op moe */
 int  moe_reserve(struct cpu *c, struct error *e);
-void rows_install(struct cpu *c); /* the other operations: a row of them is the work of one thread */
+int  index_reserve(struct cpu *c, struct error *e); /* of op index_keys; nothing where no indexer is */
+void ngram_install(struct cpu *c);                  /* op ngram_ids */
+void rows_install(struct cpu *c);                   /* the other operations: a row of them is the work of one thread */
 
 #endif

@@ -223,6 +223,22 @@ static void gather_cols(const struct job *j, int64_t lo, int64_t hi)
     }
 }
 
+static void scatter_cols(const struct job *j, int64_t lo, int64_t hi)
+{
+    for (int64_t i = lo; i < hi; i++) {
+        const float *x = tensor_row(j->a, i);
+        float       *y = tensor_row(j->y, i) + j->first;
+        for (int64_t k = 0; k + j->n <= j->a.n_col; k += j->n, y += j->step)
+            memcpy(y, x + k, (size_t)j->n * sizeof(float));
+    }
+}
+
+static void cpu_scatter_cols(struct run *r, int64_t first, int64_t step, int64_t n, struct tensor x, struct tensor y)
+{
+    struct job j = {.rows = scatter_cols, .first = first, .step = step, .n = n, .a = x, .y = y};
+    job_run(r, &j, x.n_col);
+}
+
 static void cpu_gather_cols(struct run *r, int64_t first, int64_t step, int64_t n, struct tensor x, struct tensor y)
 {
     struct job j = {.rows = gather_cols, .first = first, .step = step, .n = n, .a = x, .y = y};
@@ -318,6 +334,7 @@ void rows_install(struct cpu *c)
     o->kv_write = cpu_kv_write;
     o->gather_rows = cpu_gather_rows;
     o->gather_cols = cpu_gather_cols;
+    o->scatter_cols = cpu_scatter_cols;
     o->add_norm = cpu_add_norm;
     o->rope_kv_write = cpu_rope_kv_write;
 }

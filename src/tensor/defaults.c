@@ -2,6 +2,12 @@
  * forms must equal bit for bit. */
 #include "tensor/ops.h"
 
+static void linear_heads(struct run *r, int n, const struct weight *w, struct tensor x, struct tensor y)
+{
+    for (int h = 0; h < n; h++)
+        op_linear(r, &w[h], tensor_cols(x, x.n_col / n * h, w[h].n_in), tensor_cols(y, y.n_col / n * h, w[h].n_out));
+}
+
 static void linear_many(struct run *r, int n, const struct weight *const *w, struct tensor x, const struct tensor *y)
 {
     for (int i = 0; i < n; i++)

@@ -21,6 +21,11 @@
  *   kv_write         stores each row's k [n_kv_head * head_dim] and v [n_kv_head * v_dim] at its position of the cache
  *   attention        y [n_head * v_dim] = softmax(scale q K^T) V over keys of the row's sequence at positions <= its own and
  *                    within struct attn's bounds
+ *   attention_keys   attention where row i, if its position is at least keys.n_col, sees only the keys at the positions
+ *                    keys[i] (int32, ascending, of a latent layer)
+ *   index_keys       the positions of the keys.n_col best keys for each row whose position is at least that: by the score
+ *                    sum over heads h of weight[h] max(scale q_h k, 0); of equal scores the earlier one, NaN last. a's layer
+ *                    has keys of one head
  *   gather_rows      y[j] = x[index[j]]
  *   gather_cols      takes n columns at `first` and again every `step` columns of x, as often as y is wide: one of several
  *                    things that stand together head by head
@@ -42,6 +47,10 @@
  *                    x, dt, y [n], B, C [n_state]; y may be x here and in mamba2
  *   mamba2           likewise (Dao and Gu 2024) with one A and D a head, one B and C [n_state] a group of heads, and dt [n_head]:
  *                    softplus(dt + dt_bias), within [dt_min, dt_max]; x, y [n_head * head_dim]
+ *   ngram_ids        ids (int32) [n_table, n_row]: of each row the n-gram that ends with its token, in each table; the tokens
+ *                    before are taken from the sequence's state, which then has the row's
+ *   scatter_cols     the reverse of gather_cols: n columns of x go to `first`, the next n to `step` further on in y, ...
+ *   linear_heads     x and y are n pieces of equal width: the first columns of piece h of y = W_h times those of piece h of x
  *   linear_many      y[k] = x W_k^T + bias_k for n <= 4 weights of one input (n = 1 allowed)
  *   linear_act_mul   y = act(x G^T) * (x U^T); tmp has y's shape
  *   add_norm         x += scale delta, y = norm(x)
@@ -114,6 +123,7 @@ struct attn {
     int     n_head, n_kv_head, head_dim, v_dim; /* features of a query and key, of a value */
     int     window; /* keys of the last `window` positions alone, the row's own included; 0: all earlier ones */
     int     chunk;  /* keys of the row's own chunk of so many positions alone; 0: no chunks */
+    bool    latent; /* values are the first v_dim features of keys, which are of one head */
     float   scale;
     float   softcap;        /* scores become softcap tanh(score / softcap); 0: not */
     float   position_scale; /* queries times 1 + position_scale ln(1 + floor(position / position_unit)); 0: not */
@@ -175,6 +185,14 @@ struct mamba2 {
     size_t        state;
 };
 
+/* Tables of n-grams. Table e is for n - 1 = 1 + e / n_split tokens before the row's and has M = first + 2 e rows; the id is
+ * (t + sum over i of back[i] (vocab^(i + 1) mod M)) mod M, where there is no token that is 0. */
+struct ngram {
+    int     n_table, n_split, n_back; /* n_back: the greatest n - 1 */
+    int64_t vocab, first;
+    size_t  state; /* where in a sequence's state its n_back last tokens are */
+};
+
 struct run;
 struct ops {
 #define PRIM(name, params, args) void(*name) params;
@@ -190,6 +208,7 @@ struct run_limits {
     int64_t n_in, n_out;                 /* of any linear */
     int     n_head, n_kv_head, head_dim; /* of any attention; head_dim: of keys or values, the wider */
     int64_t n_key;                       /* positions of a sequence */
+    int     n_index_head, index_dim;     /* of any indexer; 0: none */
     size_t  n_state;                     /* bytes of a sequence's recurrent state (step.h) */
     int     n_expert, top_k;             /* of any mixture of experts; 0: none */
     int64_t n_expert_in, n_expert_ff;    /* the widths of its experts */

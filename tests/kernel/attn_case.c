@@ -61,10 +61,11 @@ void attn_case_new(struct kc *k, struct attn_case *c, int64_t work)
 {
     int group = kc_pick(k, 1, 1, 2, 3, 4, 5, 7, 8, 50);
     memset(c, 0, sizeof *c);
-    c->n_kv_head = 1 + kc_below(k, group == 50 ? 1 : 3);
+    c->latent = kc_below(k, 4) == 0;
+    c->n_kv_head = 1 + kc_below(k, group == 50 || c->latent ? 1 : 3);
     c->n_head = c->n_kv_head * group;
     c->head_dim = some_head_dim(k);
-    c->v_dim = kc_below(k, 3) ? c->head_dim : some_head_dim(k);
+    c->v_dim = c->latent ? 1 + kc_below(k, c->head_dim) : kc_below(k, 3) ? c->head_dim : some_head_dim(k);
     c->window = kc_below(k, 3) ? 0 : kc_pick(k, 1, 2, 63, 64, 65, 200, 512, 700);
     c->chunk = kc_below(k, 4) ? 0 : kc_pick(k, 1, 2, 63, 64, 65, 200, 512, 700);
     c->scale = (float)(1 / sqrt(c->head_dim));
@@ -82,8 +83,10 @@ void attn_case_new(struct kc *k, struct attn_case *c, int64_t work)
     for (int s = 0, row = 0; s < c->n_seq; s++) {
         c->keys[s] = elements(k, c, s, c->head_dim, 60);
         c->values[s] = elements(k, c, s, c->v_dim, 60000);
+        for (int64_t i = 0; i < c->length[s] && c->latent; i++)
+            memcpy(c->values[s] + i * c->v_dim, c->keys[s] + i * c->head_dim, (size_t)c->v_dim * sizeof(float));
         float *last = c->values[s] + ((int64_t)c->length[s] * c->n_kv_head - 1) * c->v_dim;
-        if (kc_below(k, 4) == 0) /* the last row of the sequence alone may see it */
+        if (kc_below(k, 4) == 0 && !c->latent) /* the last row of the sequence alone may see it */
             for (int d = 0; d < (c->elem_size == 1 ? c->v_dim : 1); d++)
                 last[d] = NAN;
         for (int i = 0; i < c->n_new[s]; i++, row++) {
@@ -95,9 +98,10 @@ void attn_case_new(struct kc *k, struct attn_case *c, int64_t work)
     c->q = kc_guard((size_t)n * sizeof *c->q);
     kc_fill(k, c->q, n, 60);
     kc_notef(k,
-             "heads %d/%d dim %d/%d window %d chunk %d cap %g beta %g sinks %d rows %d seqs %d (last: %d keys, %d new) "
+             "heads %d/%d dim %d/%d latent %d window %d chunk %d cap %g beta %g sinks %d rows %d seqs %d (last: %d "
+             "keys, %d new) "
              "elem %d",
-             c->n_head, c->n_kv_head, c->head_dim, c->v_dim, c->window, c->chunk, (double)c->softcap,
+             c->n_head, c->n_kv_head, c->head_dim, c->v_dim, c->latent, c->window, c->chunk, (double)c->softcap,
              (double)c->position_scale, c->sinks != NULL, c->n_row, c->n_seq, c->length[c->n_seq - 1],
              c->n_new[c->n_seq - 1], c->elem_size);
 }
@@ -115,7 +119,7 @@ void attn_case_free(struct kc *k, struct attn_case *c)
     kc_unguard(k, c->position);
 }
 
-static struct attn attn_of(const struct attn_case *c, const struct attn_cache *t, struct weight *sinks)
+struct attn attn_case_attn(const struct attn_case *c, const struct attn_cache *t, struct weight *sinks)
 {
     *sinks = (struct weight){.n_out = 1, .n_in = c->n_head, .packed = c->sinks};
     return (struct attn){.n_head = c->n_head,
@@ -124,6 +128,7 @@ static struct attn attn_of(const struct attn_case *c, const struct attn_cache *t
                          .v_dim = c->v_dim,
                          .window = c->window,
                          .chunk = c->chunk,
+                         .latent = c->latent,
                          .scale = c->scale,
                          .softcap = c->softcap,
                          .position_scale = c->position_scale,
@@ -141,8 +146,13 @@ void attn_cache_new(struct kc *k, struct attn_cache *t, const struct attn_case *
                     int chunk)
 {
     int64_t k_cols = (int64_t)c->n_kv_head * c->head_dim, v_cols = (int64_t)c->n_kv_head * c->v_dim;
-    t->kv =
-        (struct kv_layer){c->n_kv_head, c->head_dim, c->v_dim, c->elem_size, page_tokens, 64 * (size_t)kc_below(k, 3)};
+    t->kv = (struct kv_layer){.n_kv_head = c->n_kv_head,
+                              .head_dim = c->head_dim,
+                              .v_dim = c->v_dim,
+                              .latent = c->latent,
+                              .elem_size = c->elem_size,
+                              .page_tokens = page_tokens,
+                              .offset = 64 * (size_t)kc_below(k, 3)};
     for (int s = 0; s < c->n_seq; s++) {
         t->n_page[s] = (c->length[s] + page_tokens - 1) / page_tokens;
         t->pages[s] = kc_guard((size_t)t->n_page[s] * sizeof(void *));
@@ -150,7 +160,7 @@ void attn_cache_new(struct kc *k, struct attn_cache *t, const struct attn_case *
             t->pages[s][p] = kc_guard(t->kv.offset + kv_layer_bytes(&t->kv));
     }
     struct weight sinks;
-    struct attn   a = attn_of(c, t, &sinks);
+    struct attn   a = attn_case_attn(c, t, &sinks);
     int32_t       seq[64], position[64];
     for (int s = 0; s < c->n_seq; s++)
         for (int at = 0; at < c->length[s]; at += chunk) {
@@ -179,7 +189,7 @@ void attn_case_run(const struct attn_case *c, const struct attn_cache *t, struct
 {
     int64_t       cols = (int64_t)c->n_head * c->head_dim, y_cols = (int64_t)c->n_head * c->v_dim;
     struct weight sinks;
-    struct attn   a = attn_of(c, t, &sinks);
+    struct attn   a = attn_case_attn(c, t, &sinks);
     struct step   step = {.n_row = hi - lo, .position = c->position + lo, .seq = c->seq + lo, .n_seq = c->n_seq};
     struct run    r = {.backend = &cpu->base, .step = &step};
     step.pages = (void *const *const *)t->pages;
@@ -198,7 +208,7 @@ void attn_case_rope(const struct attn_case *c, const struct attn_cache *t, struc
     int64_t       q_cols = (int64_t)c->n_head * c->head_dim, k_cols = (int64_t)c->n_kv_head * c->head_dim, n = hi - lo;
     int64_t       v_cols = (int64_t)c->n_kv_head * c->v_dim;
     struct weight sinks;
-    struct attn   a = attn_of(c, t, &sinks);
+    struct attn   a = attn_case_attn(c, t, &sinks);
     struct step   step = {.n_row = hi - lo, .position = c->position + lo, .seq = c->seq + lo, .n_seq = c->n_seq};
     struct run    r = {.backend = &cpu->base, .step = &step};
     float        *angles = kc_guard((size_t)n * rope->dims * sizeof(float));

@@ -12,7 +12,8 @@ struct attn_case {
     int      n_head, n_kv_head, head_dim, v_dim, window, chunk, n_seq, n_row;
     float    scale, softcap, position_scale;
     int      position_unit;
-    float   *sinks; /* [n_head], or NULL */
+    float   *sinks;  /* [n_head], or NULL */
+    bool     latent; /* values are the first v_dim features of keys */
     int      length[CASE_SEQS], n_new[CASE_SEQS];
     float   *keys[CASE_SEQS], *values[CASE_SEQS];
     float   *q; /* [n_row][n_head * head_dim] */
@@ -30,6 +31,9 @@ struct attn_cache {
 /* Sizes are drawn so that about `work` multiply-adds are needed. */
 void attn_case_new(struct kc *k, struct attn_case *c, int64_t work);
 void attn_case_free(struct kc *k, struct attn_case *c);
+
+/* Its arguments; *sinks is their room. */
+struct attn attn_case_attn(const struct attn_case *c, const struct attn_cache *t, struct weight *sinks);
 
 /* Writes positions [0, length) of each sequence through the backend's kv_write, `chunk` rows at a time. */
 void attn_cache_new(struct kc *k, struct attn_cache *t, const struct attn_case *c, struct cpu *cpu, int page_tokens,

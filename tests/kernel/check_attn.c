@@ -128,13 +128,14 @@ static void check_cached(struct kc *k, const struct attn_case *c, const struct a
     int64_t at = (int64_t)p * c->n_kv_head + h;
     bool    written = p < c->length[s];
     for (int d = 0; d < c->head_dim; d++) {
-        uint32_t bits = stored(key + (d * KV_TILE + j) * size, size), want = ~0u;
+        int      at_d = c->latent ? j * c->head_dim + d : d * KV_TILE + j;
+        uint32_t bits = stored(key + at_d * size, size), want = ~0u;
         float   *scales = kv_scales(&t->kv, key, c->head_dim);
         if (written)
             want = needed(k, &c->keys[s][at * c->head_dim], c->head_dim, d, size, scales ? scales + j : NULL);
         kc_expect(k, bits == want, "position %d key %d: 0x%x, needed 0x%x", p, d, bits, want);
     }
-    for (int d = 0; d < c->v_dim; d++) {
+    for (int d = 0; d < c->v_dim && !c->latent; d++) {
         uint32_t bits = stored(val + (j * c->v_dim + d) * size, size), want = ~0u;
         float   *scales = kv_scales(&t->kv, val, c->v_dim);
         if (written)

@@ -190,7 +190,7 @@ struct cpu *kc_cpu_new(enum cpu_level level, int threads, enum precision precisi
     delta_install(c);
     ssm_install(c);
     route_install(c);
-    if (attn_reserve(c, &e))
+    if (attn_reserve(c, &e) || index_reserve(c, &e))
         goto fail;
     return c;
 fail:
@@ -204,6 +204,7 @@ void kc_cpu_free(struct cpu *c)
         return;
     pool_free(c->pool);
     free(c->attn_scratch);
+    free(c->index_scratch);
     free(c);
 }
 
