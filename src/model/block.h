@@ -17,7 +17,7 @@ struct block {
                     struct tensor y);
 };
 
-extern const struct block mix_attn, mix_delta, mix_kda, mix_shortconv, ff_gated, ff_plain, ff_moe;
+extern const struct block mix_attn, mix_mla, mix_delta, mix_kda, mix_shortconv, ff_gated, ff_plain, ff_moe;
 extern const struct block mix_mamba1, mix_mamba2, mix_attn_mamba2;
 
 /* Of a kind; NULL for NONE. */

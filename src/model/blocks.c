@@ -6,6 +6,7 @@ const struct block *block_of_mix(enum mix_kind kind)
 {
     static const struct block *const blocks[MIX_KINDS] = {
         [MIX_ATTN] = &mix_attn,
+        [MIX_MLA] = &mix_mla,
         [MIX_DELTA] = &mix_delta,
         [MIX_KDA] = &mix_kda,
         [MIX_SHORTCONV] = &mix_shortconv,
@@ -48,12 +49,14 @@ void model_add_kv(struct model *m, struct attn *op, int layer)
     op->kv = (struct kv_layer){.n_kv_head = op->n_kv_head,
                                .head_dim = op->head_dim,
                                .v_dim = op->v_dim,
+                               .latent = op->latent,
                                .elem_size = m->kv_elem_size,
                                .page_tokens = m->page_tokens,
                                .offset = m->page_bytes};
     m->page_bytes += (kv_layer_bytes(&op->kv) + 63) / 64 * 64;
-    m->kv_values += op->n_kv_head * ((int64_t)op->head_dim + op->v_dim);
-    m->kv_keys += 2 * op->n_kv_head;
+    int64_t v_dim = op->latent ? 0 : op->v_dim;
+    m->kv_values += op->n_kv_head * (op->head_dim + v_dim);
+    m->kv_keys += op->n_kv_head * (v_dim ? 2 : 1);
     m->limits.n_head = MAX(m->limits.n_head, op->n_head);
     m->limits.n_kv_head = MAX(m->limits.n_kv_head, op->n_kv_head);
     m->limits.head_dim = MAX(m->limits.head_dim, MAX(op->head_dim, op->v_dim));

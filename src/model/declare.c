@@ -1,12 +1,28 @@
 /* Declaring the parameters of blocks; contracts in declare.h. */
 #include "model/declare.h"
 
+#include <string.h>
+
+/* The first '@' and the layer's number in a name, where the files count several layers as one. */
+static const char *part_name(const struct declare *k, const char *name)
+{
+    const char *number = strstr(name, "%d"), *mark = strchr(name, '@');
+    int         n = k->d->n_part;
+    if (!number || !mark)
+        return number ? arena_printf(k->p->arena, "%.*s%d%s", (int)(number - name), name, k->layer / n, number + 2)
+                      : name;
+    return arena_printf(k->p->arena, "%.*s%d%.*s%d%s", (int)(number - name), name, k->layer / n,
+                        (int)(mark - number - 2), number + 2, k->layer % n, mark + 1);
+}
+
 const char *declare_name(const struct declare *k, enum name name, const char *suffix)
 {
     const struct model_desc *d = k->d;
     bool                     in_layer = k->layer >= 0 && k->layer < d->n_layer;
-    char                    *s =
+    const char              *s =
         arena_printf(k->p->arena, "%s%s%s%s", d->prefix, in_layer ? d->name[NAME_LAYER] : "", d->name[name], suffix);
+    if (s && in_layer && d->n_part > 1)
+        s = part_name(k, s);
     if (!s)
         k->p->failed = true;
     return s ? s : "";

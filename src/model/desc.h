@@ -22,6 +22,7 @@
 enum mix_kind {
     MIX_NONE,
     MIX_ATTN,
+    MIX_MLA,
     MIX_DELTA,
     MIX_KDA,
     MIX_SHORTCONV,
@@ -74,6 +75,24 @@ struct attn_desc {
     float             softcap; /* scores become softcap tanh(score / softcap); 0: not */
     float   position_scale;    /* beta of queries times 1 + beta ln(1 + floor(position / position_unit)); 0: not */
     int64_t position_unit;
+};
+
+/* Multi-head latent attention (mix_mla.c). */
+struct mla_desc {
+    int  n_head;
+    int  q_rank;                      /* of the queries' bottleneck; 0: none */
+    int  kv_rank;                     /* of the latent */
+    int  nope, rope_dim, v_dim;       /* features of a head's query and key without position, with it, of a value */
+    bool bias;                        /* of q_a, kv_a and o */
+    bool whole;                       /* the MLX layout keeps kv_b_proj as one */
+    struct norm_desc q_norm, kv_norm; /* over q_rank, over kv_rank */
+    int              rope;            /* index into model_desc.rope; -1: none */
+    float            scale, kv_scale; /* of scores; of the normed latent (1: none) */
+    /* The lightning indexer, which picks the index_top keys that a query sees; 0: none. index_shared: the layer takes the
+     * keys that the layer before it was given, and has no indexer of its own. */
+    int              index_top, index_head, index_dim, index_rope;
+    bool             index_shared;
+    struct norm_desc index_norm;
 };
 
 struct ff_desc {
@@ -135,13 +154,21 @@ struct mamba2_desc {
     bool             norm_first; /* before the gate, not behind it */
 };
 
+/* Embeddings of n-grams (ngram.h): n_split tables for n = 2, as many for 3, ...; the first has `first` rows. */
+struct ngram_desc {
+    int     n_table, n_split; /* n_table 0: none */
+    int64_t first;
+};
+
 struct layer_desc {
-    enum mix_kind    mix;
-    enum ff_kind     ff;
-    enum wiring      wiring;
-    struct norm_desc mix_norm, mix_post, ff_norm, ff_post;
-    struct attn_desc attn;
-    struct ff_desc   ffn;
+    enum mix_kind          mix;
+    enum ff_kind           ff;
+    enum ff_kind           shortcut; /* of ff's input, beside it; its output is added after the next layer's ff */
+    enum wiring            wiring;
+    struct norm_desc       mix_norm, mix_post, ff_norm, ff_post;
+    struct attn_desc       attn;
+    const struct mla_desc *mla; /* of MIX_MLA; in the description's arena */
+    struct ff_desc         ffn;
 
     const struct delta_desc     *delta; /* of MIX_DELTA and MIX_KDA; in the description's arena, as are the next */
     const struct shortconv_desc *shortconv;
@@ -238,6 +265,8 @@ struct model_desc {
     float            logit_scale, logit_softcap; /* logits * scale (1: none), then cap tanh(logits / cap) (0: none) */
     int              n_rope;
     struct rope_desc rope[DESC_ROPES_MAX];
+    struct ngram_desc  ngram;
+    int                n_part;      /* layers that the names count as one, '@' of a name saying which; 0: 1 */
     struct layer_desc *layer;       /* [n_layer], in the arena that arch_describe was given */
     const char        *name[NAMES]; /* arch_describe fills it from names.def before the family changes what differs */
     const char        *prefix;      /* before every name: "language_model." of a wrapper; "" */

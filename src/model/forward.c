@@ -7,6 +7,7 @@
 
 #include "base/num.h"
 #include "model/block.h"
+#include "model/ngram.h"
 
 struct plan {
     char  *base; /* NULL while counting */
@@ -31,11 +32,12 @@ static struct tensor take(struct plan *p, int64_t rows, int64_t cols)
 /* The widest scratch of any block of the loaded layers. */
 static int64_t scratch_cols(const struct model *m)
 {
-    int64_t n = 0;
+    int64_t n = ngram_scratch(&m->desc);
     for (int i = m->lo; i < m->hi; i++) {
-        const struct block *mix = block_of_mix(m->desc.layer[i].mix), *ff = block_of_ff(m->desc.layer[i].ff);
-        n = MAX(n, mix ? mix->scratch(&m->desc, i) : 0);
-        n = MAX(n, ff ? ff->scratch(&m->desc, i) : 0);
+        const struct layer_desc *d = &m->desc.layer[i];
+        const struct block      *blocks[] = {block_of_mix(d->mix), block_of_ff(d->ff), block_of_ff(d->shortcut)};
+        for (size_t k = 0; k < ARRAY_LEN(blocks); k++)
+            n = MAX(n, blocks[k] ? blocks[k]->scratch(&m->desc, i) : 0);
     }
     return n;
 }
@@ -48,6 +50,7 @@ static void plan_all(struct plan *p, struct activations *a, const struct model *
     a->delta = take(p, n_row, d->n_embd);
     a->delta2 = take(p, n_row, d->n_embd);
     a->scratch = take(p, n_row, scratch_cols(m));
+    a->keys = take(p, n_row, m->n_index_key);
     for (int i = 0; i < d->n_rope; i++)
         a->cs[i] = take(p, n_row, d->rope[i].dims);
     a->rows = take(p, n_logit, d->n_embd);
@@ -80,7 +83,7 @@ void activations_deinit(struct activations *a)
 /* The rows of a pass, and what of the blocks' outputs is not yet in x. */
 struct stream {
     struct tensor x, y;
-    struct tensor delta, delta2; /* of a block; of a second one beside it */
+    struct tensor delta, delta2; /* of a block; of a second one beside it, or of a shortcut until it is added */
     bool          pending;       /* delta is to be added */
     float         scale;         /* of what is added */
 };
@@ -130,13 +133,19 @@ static void run_layer(const struct model *m, struct run *r, int i, struct activa
     } else if (ff) {
         y = enter(r, s, &l->ff_norm);
         run_block(m, r, ff, l->ff, &l->ff_post, a, y, s->delta);
+        if (d->shortcut)
+            run_block(m, r, block_of_ff(d->shortcut), l->shortcut, &(struct norm){.kind = NORM_NONE}, a, y, s->delta2);
+        if (i > m->lo && m->desc.layer[i - 1].shortcut)
+            op_add(r, 1, s->delta2, s->delta);
         s->pending = true;
     }
 }
 
-static void embed(const struct model *m, struct run *r, const struct stream *s)
+static void embed(const struct model *m, struct run *r, struct activations *a, const struct stream *s)
 {
     op_embed(r, &m->embed, r->step->token, s->x);
+    if (m->ngram)
+        ngram_embed(m, r, a, s->x);
     if (m->desc.embed_scale != 1)
         op_scale(r, m->desc.embed_scale, s->x);
     if (m->desc.n_position) {
@@ -154,7 +163,7 @@ void model_forward(const struct model *m, struct run *r, struct activations *a)
     for (int i = 0; i < m->desc.n_rope; i++)
         op_rope_angles(r, &m->rope[i], tensor_rows(a->cs[i], n));
     if (m->lo == 0)
-        embed(m, r, &s);
+        embed(m, r, a, &s);
     for (int i = m->lo; i < m->hi; i++)
         run_layer(m, r, i, a, &s);
     enter(r, &s, &(struct norm){.kind = NORM_NONE});

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "model/ngram.h"
 #include "model/planes.h"
 #include "model/quant_config.h"
 #include "model/target.h"
@@ -16,13 +17,14 @@ static bool declare_layer(struct model *m, const struct declare *k)
 {
     const struct layer_desc *d = &m->desc.layer[k->layer];
     struct layer            *l = &m->layer[k->layer];
-    const struct block      *mix = block_of_mix(d->mix), *ff = block_of_ff(d->ff);
+    const struct block      *mix = block_of_mix(d->mix), *ff = block_of_ff(d->ff), *shortcut = block_of_ff(d->shortcut);
     int64_t                  n = m->desc.n_embd;
     declare_norm(k, NAME_MIX_NORM, &d->mix_norm, n, "hidden_size", &l->mix_norm);
     declare_norm(k, NAME_MIX_POST, &d->mix_post, n, "hidden_size", &l->mix_post);
     declare_norm(k, NAME_FF_NORM, &d->ff_norm, n, "hidden_size", &l->ff_norm);
     declare_norm(k, NAME_FF_POST, &d->ff_post, n, "hidden_size", &l->ff_post);
-    return (!mix || mix->declare(m, k, &l->mix)) && (!ff || ff->declare(m, k, &l->ff));
+    return (!mix || mix->declare(m, k, &l->mix)) && (!ff || ff->declare(m, k, &l->ff)) &&
+           (!shortcut || shortcut->declare(m, k, &l->shortcut));
 }
 
 static bool declare(struct model *m)
@@ -36,6 +38,8 @@ static bool declare(struct model *m)
     if (d->n_position)
         params_add(p, ROLE_EMBED, SHARD_NONE, -1, declare_name(&before, NAME_POSITION, ""), d->n_position, d->n_embd,
                    "max_position_embeddings, hidden_size", &m->position);
+    if (d->ngram.n_table && !ngram_declare(m, &before))
+        return false;
     for (int i = 0; i < d->n_layer; i++)
         if (!declare_layer(m, &(struct declare){p, d, i}))
             return false;
@@ -121,6 +125,11 @@ static int declare_all(struct model *m, const struct model_options *o, int elem_
     if (lo < 0 || lo >= hi || hi > m->desc.n_layer)
         return error_set(e, ERR_INVALID, "layers", "layer range [%d, %d) is not within the model's %d layers", lo, hi,
                          m->desc.n_layer);
+    if (m->desc.n_part > 1 && (lo % m->desc.n_part || hi % m->desc.n_part))
+        return error_set(e, ERR_INVALID, "layers",
+                         "layer range [%d, %d) must not divide the layers that the model has in "
+                         "groups of %d",
+                         lo, hi, m->desc.n_part);
     m->lo = lo;
     m->hi = hi;
     m->layer = arena_calloc(&m->arena, (size_t)m->desc.n_layer, sizeof *m->layer);

@@ -8,7 +8,7 @@
 /* A layer: its norms and what its blocks keep (block.h). */
 struct layer {
     struct norm mix_norm, mix_post, ff_norm, ff_post;
-    void       *mix, *ff;
+    void       *mix, *ff, *shortcut;
 };
 
 struct model {
@@ -22,12 +22,14 @@ struct model {
     struct weight      embed, position, head;
     struct norm        norm; /* before the head */
     bool               tied;
+    void              *ngram; /* of a description with n-grams: ngram.h */
     struct layer      *layer; /* [n_layer]; only [lo, hi) bound */
     struct rope        rope[DESC_ROPES_MAX];
     int64_t            n_parameter;
     int                page_tokens, kv_elem_size;
     size_t             page_bytes;         /* of one cache page */
     int64_t            kv_values, kv_keys; /* numbers of a token in the cache, and pieces that share a scale */
+    int                n_index_key;        /* keys that indexers choose; 0: there are none */
     struct run_limits  limits;             /* what the weights and blocks need; the rest is the caller's */
 };
 
@@ -63,6 +65,7 @@ struct activations {
     struct tensor x, y, delta, delta2, rows, logits;
     struct tensor scratch; /* of the block that runs: act_take */
     int64_t       scratch_used;
+    struct tensor keys; /* that an indexer chose, kept for the layers that share them */
     struct tensor cs[DESC_ROPES_MAX];
     int           n_row, n_logit;
     void         *memory;
