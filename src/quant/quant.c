@@ -194,6 +194,18 @@ static int misfit(struct faults *f, const struct tensor_view *plane, const struc
     return ERR_MISFIT;
 }
 
+/* Names the missing plane, too: it is X.biases where the scales are X.scales. */
+static int no_biases(struct faults *f, const struct tensor_view *scales, const struct tensor_view *w)
+{
+    char   needed[512];
+    size_t n = strlen(scales->name), cut = strlen("scales");
+    snprintf(
+        needed, sizeof needed,
+        "also a biases plane, as affine quantization has: it has scales but no biases ('%.*sbiases' is in no file)",
+        n < cut ? 0 : (int)MIN(n - cut, 300), scales->name);
+    return misfit(f, scales, w, needed);
+}
+
 /* The mode that holds this width, group and kind of scales, or QUANT_NONE. */
 static enum quant_mode find_mode(int64_t bits, int64_t group, bool float_scales)
 {
@@ -217,7 +229,7 @@ static int check_planes(const struct tensor_view *w, const struct tensor_view *s
     if (scales->n_dim != d || !same_shape(w, scales, d - 1))
         return misfit(f, scales, w, "the same leading dimensions");
     if (!biases && float_scales)
-        return misfit(f, scales, w, "also a biases plane, as affine quantization has");
+        return no_biases(f, scales, w);
     if (biases && !float_scales)
         return misfit(f, biases, scales, "no biases plane beside scales of type U8");
     if (biases && (biases->dtype != scales->dtype || biases->n_dim != d || !same_shape(biases, scales, d)))
