@@ -40,7 +40,8 @@ enum tie arch_tie(struct config *c)
 
 bool arch_make_layers(struct model_desc *m, struct config *c, struct arena *a, const char *key)
 {
-    m->n_layer = (int)config_int(c, key, 1, DESC_LAYERS_MAX);
+    int n_part = MAX(m->n_part, 1);
+    m->n_layer = n_part * (int)config_int(c, key, 1, DESC_LAYERS_MAX / n_part);
     m->layer = arena_calloc(a, (size_t)m->n_layer, sizeof *m->layer);
     if (m->layer)
         return true;

@@ -11,6 +11,9 @@ void arch_bamba(struct model_desc *m, struct config *c, struct arena *a);
 void arch_cohere(struct model_desc *m, struct config *c, struct arena *a);
 void arch_cohere2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_deepseek(struct model_desc *m, struct config *c, struct arena *a);
+void arch_deepseek_v2(struct model_desc *m, struct config *c, struct arena *a);
+void arch_deepseek_v3(struct model_desc *m, struct config *c, struct arena *a);
+void arch_deepseek_v32(struct model_desc *m, struct config *c, struct arena *a);
 void arch_dots1(struct model_desc *m, struct config *c, struct arena *a);
 void arch_ernie4_5(struct model_desc *m, struct config *c, struct arena *a);
 void arch_ernie4_5_moe(struct model_desc *m, struct config *c, struct arena *a);
@@ -25,6 +28,8 @@ void arch_gemma3_text(struct model_desc *m, struct config *c, struct arena *a);
 void arch_glm(struct model_desc *m, struct config *c, struct arena *a);
 void arch_glm4(struct model_desc *m, struct config *c, struct arena *a);
 void arch_glm4_moe(struct model_desc *m, struct config *c, struct arena *a);
+void arch_glm4_moe_lite(struct model_desc *m, struct config *c, struct arena *a);
+void arch_glm_moe_dsa(struct model_desc *m, struct config *c, struct arena *a);
 void arch_gpt2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_gpt_bigcode(struct model_desc *m, struct config *c, struct arena *a);
 void arch_gpt_neox(struct model_desc *m, struct config *c, struct arena *a);
@@ -37,13 +42,17 @@ void arch_hunyuan_v1_dense(struct model_desc *m, struct config *c, struct arena 
 void arch_internlm2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_internlm3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_jamba(struct model_desc *m, struct config *c, struct arena *a);
+void arch_kimi_k25(struct model_desc *m, struct config *c, struct arena *a);
 void arch_lfm2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_lfm2_moe(struct model_desc *m, struct config *c, struct arena *a);
 void arch_llama(struct model_desc *m, struct config *c, struct arena *a);
+void arch_longcat_flash(struct model_desc *m, struct config *c, struct arena *a);
+void arch_longcat_flash_ngram(struct model_desc *m, struct config *c, struct arena *a);
 void arch_mamba(struct model_desc *m, struct config *c, struct arena *a);
 void arch_mamba2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_mimo(struct model_desc *m, struct config *c, struct arena *a);
 void arch_minicpm(struct model_desc *m, struct config *c, struct arena *a);
+void arch_minicpm3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_minimax_m2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_ministral3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_mistral(struct model_desc *m, struct config *c, struct arena *a);
@@ -70,6 +79,7 @@ void arch_smollm3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_solar_open(struct model_desc *m, struct config *c, struct arena *a);
 void arch_stablelm(struct model_desc *m, struct config *c, struct arena *a);
 void arch_starcoder2(struct model_desc *m, struct config *c, struct arena *a);
+void arch_youtu(struct model_desc *m, struct config *c, struct arena *a);
 
 /* How a family's rope differs from Llama's; all zero: not at all. */
 struct rope_rule {
@@ -128,7 +138,7 @@ enum act_kind arch_act(struct config *c, const char *key, const char *fallback);
 void arch_layer_norms(struct model_desc *m, bool bias);
 /* tie_word_embeddings. */
 enum tie arch_tie(struct config *c);
-/* The layers, all zero, as many as the field says. False when out of memory, a fault. */
+/* The layers, all zero, as many as the field says (times m->n_part). False when out of memory, a fault. */
 bool arch_make_layers(struct model_desc *m, struct config *c, struct arena *a, const char *key);
 /* Buffers of the GPT line. */
 extern const char *const arch_ignored_masks[];
