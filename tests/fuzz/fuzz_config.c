@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int keys = 0;
     for (const char *k = config_next_key(c, NULL); k && keys < 100; k = config_next_key(c, k), keys++)
         read_key(c, k);
-    struct config_rope r = config_rope(c, 1e4, 1);
+    struct config_rope r = config_rope(c, keys % 2 ? "full_attention" : NULL, 1e4, 1);
     if (!(r.theta > 0) || !(r.partial >= 0 && r.partial <= 1) || !r.type)
         abort();
     if (r.fields)
