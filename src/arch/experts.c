@@ -6,6 +6,15 @@
 #define EXPERTS_MAX 4096
 
 const struct layout_rule arch_experts_layout[] = {EXPERTS_LAYOUT, {0}};
+const struct layout_rule arch_experts_layout[] = {
+    {.param = "*.switch_mlp.gate_proj", .from = "*.experts.#.gate_proj"},
+    {.param = "*.switch_mlp.up_proj", .from = "*.experts.#.up_proj"},
+    {.param = "*.switch_mlp.down_proj", .from = "*.experts.#.down_proj"},
+    {.param = "*.switch_mlp.gate_proj", .from = "*.experts.gate_up_proj", .part = 0, .parts = 2},
+    {.param = "*.switch_mlp.up_proj", .from = "*.experts.gate_up_proj", .part = 1, .parts = 2},
+    {.param = "*.switch_mlp.down_proj", .from = "*.experts.down_proj"},
+    {0},
+};
 
 const struct layout_rule arch_unnamed_experts_layout[] = {
     {.param = "*.experts.gate_proj", .from = "*.experts.#.gate_proj"},
@@ -24,6 +33,11 @@ enum route_score arch_scores(struct config *c, const char *key, const char *fall
     return strcmp(s, "softmax") ? ROUTE_SIGMOID : ROUTE_SOFTMAX;
 }
 
+static int number(struct config *c, const char *key, int64_t most, int fallback)
+{
+    return (int)(fallback ? config_int_or(c, key, 1, most, fallback) : config_int(c, key, 1, most));
+}
+
 struct moe_desc *arch_experts(struct config *c, struct arena *a, const struct expert_fields *f)
 {
     struct moe_desc *e = arena_calloc(a, 1, sizeof *e);
@@ -31,9 +45,9 @@ struct moe_desc *arch_experts(struct config *c, struct arena *a, const struct ex
         config_fault(c, ERR_NOMEM, f->n, "out of memory");
         return NULL;
     }
-    e->n_expert = (int)config_int_or(c, f->n, 1, EXPERTS_MAX, f->n_default);
-    e->top_k = (int)config_int_or(c, f->k, 1, EXPERTS_MAX, f->k_default);
-    e->n_ff = (int)config_int_or(c, f->ff, 1, 1 << 24, f->ff_default);
+    e->n_expert = number(c, f->n, ROUTE_EXPERTS_MAX, f->n_default);
+    e->top_k = number(c, f->k, ROUTE_EXPERTS_MAX, f->k_default);
+    e->n_ff = number(c, f->ff, 1 << 24, f->ff_default);
     e->scale = 1;
     if (e->top_k > e->n_expert)
         config_fault(c, ERR_MISFIT, f->k, "is %d, at most %s (%d) is needed", e->top_k, f->n, e->n_expert);

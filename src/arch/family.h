@@ -69,11 +69,11 @@ void arch_phi3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_phimoe(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen2_moe(struct model_desc *m, struct config *c, struct arena *a);
+void arch_qwen3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen3_5(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen3_5_moe(struct model_desc *m, struct config *c, struct arena *a);
-void arch_qwen3_next(struct model_desc *m, struct config *c, struct arena *a);
-void arch_qwen3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_qwen3_moe(struct model_desc *m, struct config *c, struct arena *a);
+void arch_qwen3_next(struct model_desc *m, struct config *c, struct arena *a);
 void arch_seed_oss(struct model_desc *m, struct config *c, struct arena *a);
 void arch_smollm3(struct model_desc *m, struct config *c, struct arena *a);
 void arch_solar_open(struct model_desc *m, struct config *c, struct arena *a);
@@ -147,7 +147,8 @@ bool arch_attends(const struct model_desc *m, struct config *c, int i, const cha
 
 /* ---- mixtures of experts ---- */
 
-/* Where the numbers of experts, of those of a token and their width stand, and what they are when absent. */
+/* Where the numbers of experts, of those of a token and their width stand, and what they are when absent (0: they must be
+ * there). */
 struct expert_fields {
     const char *n;
     int         n_default;

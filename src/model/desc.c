@@ -39,12 +39,28 @@ static int validate_ff(const struct model_desc *m, int i, struct error *e)
     return 0;
 }
 
+static int validate_moe(const struct model_desc *m, int i, struct error *e)
+{
+    const struct moe_desc *d = m->layer[i].moe;
+    int                    n = d->n_expert + d->n_zero;
+    if (d->n_expert < 1 || d->n_zero < 0 || n > ROUTE_EXPERTS_MAX)
+        return bad(e, m, i, "there must be 1 to 4096 experts");
+    if (d->top_k < 1 || d->top_k > n)
+        return bad(e, m, i, "a token must have at least one expert, and no more than there are");
+    if (d->n_group > 1 && (d->n_group > ROUTE_GROUPS_MAX || n % d->n_group || d->topk_group < 1 ||
+                           d->topk_group > d->n_group || (int64_t)n / d->n_group * d->topk_group < d->top_k))
+        return bad(e, m, i, "the groups of experts must be equal, and those chosen must hold a token's experts");
+    return 0;
+}
+
 int desc_validate(const struct model_desc *m, struct error *e)
 {
     for (int i = 0; i < m->n_layer; i++) {
         int err = m->layer[i].mix == MIX_ATTN ? validate_attn(m, i, e) : 0;
         if (!err)
             err = validate_ff(m, i, e);
+        if (!err && m->layer[i].ff == FF_MOE)
+            err = validate_moe(m, i, e);
         if (err)
             return err;
     }

@@ -49,11 +49,12 @@ def write(case, folder):
 
 def all_cases():
     import cases_config
+    import cases_experts
     import cases_gguf
     import cases_run
     import cases_sources
     import cases_text
     import cases_weights
 
-    modules = (cases_weights, cases_config, cases_gguf, cases_text, cases_sources, cases_run)
+    modules = (cases_weights, cases_config, cases_experts, cases_gguf, cases_text, cases_sources, cases_run)
     return [case for module in modules for case in module.cases()]

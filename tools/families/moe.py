@@ -51,7 +51,7 @@ ROWS = [
         extra=mtp(3)),
     Row("minimax_m2", dict(SIZES, **LOCAL), add={"rotary_dim": 8, "use_qk_norm": True, "shared_intermediate_size": 0}, kinds=EVEN),
     Row("ernie4_5_moe", dict(WIDE, moe_intermediate_size=64, moe_k=2, moe_num_experts=6, moe_num_shared_experts=2,
-                             moe_layer_start_index=1, moe_layer_end_index=2), mlx="drops the correction of the selection"),
+                             moe_layer_start_index=1, moe_layer_end_index=2), layout="drops the correction of the selection"),
     Row("phimoe", dict(WIDE, **LOCAL, attention_bias=True, lm_head_bias=True),
         kinds=[(r"layernorm\.bias$", "uniform -4"), *EVEN]),
     Row("dots1", dict(BOTH, **ROUTED)),
