@@ -3,18 +3,7 @@
 
 #include "arch/family.h"
 
-#define EXPERTS_MAX 4096
-
 const struct layout_rule arch_experts_layout[] = {EXPERTS_LAYOUT, {0}};
-const struct layout_rule arch_experts_layout[] = {
-    {.param = "*.switch_mlp.gate_proj", .from = "*.experts.#.gate_proj"},
-    {.param = "*.switch_mlp.up_proj", .from = "*.experts.#.up_proj"},
-    {.param = "*.switch_mlp.down_proj", .from = "*.experts.#.down_proj"},
-    {.param = "*.switch_mlp.gate_proj", .from = "*.experts.gate_up_proj", .part = 0, .parts = 2},
-    {.param = "*.switch_mlp.up_proj", .from = "*.experts.gate_up_proj", .part = 1, .parts = 2},
-    {.param = "*.switch_mlp.down_proj", .from = "*.experts.down_proj"},
-    {0},
-};
 
 const struct layout_rule arch_unnamed_experts_layout[] = {
     {.param = "*.experts.gate_proj", .from = "*.experts.#.gate_proj"},

@@ -119,12 +119,7 @@ void arch_solar_open(struct model_desc *m, struct config *c, struct arena *a)
 
 static const struct layout_rule exaone_moe_layout[] = {
     {.param = "*.mlp.gate.e_score_correction_bias", .from = "*.mlp.e_score_correction_bias"},
-    {.param = "*.switch_mlp.gate_proj", .from = "*.experts.#.gate_proj"},
-    {.param = "*.switch_mlp.up_proj", .from = "*.experts.#.up_proj"},
-    {.param = "*.switch_mlp.down_proj", .from = "*.experts.#.down_proj"},
-    {.param = "*.switch_mlp.gate_proj", .from = "*.experts.gate_up_proj", .part = 0, .parts = 2},
-    {.param = "*.switch_mlp.up_proj", .from = "*.experts.gate_up_proj", .part = 1, .parts = 2},
-    {.param = "*.switch_mlp.down_proj", .from = "*.experts.down_proj"},
+    EXPERTS_LAYOUT,
     {0},
 };
 
@@ -219,9 +214,7 @@ void arch_ernie4_5_moe(struct model_desc *m, struct config *c, struct arena *a)
 
 static const struct layout_rule bailing_layout[] = {
     {.param = "*.mlp.gate.gate_proj", .from = "*.mlp.gate"},
-    {.param = "*.switch_mlp.gate_proj", .from = "*.experts.#.gate_proj"},
-    {.param = "*.switch_mlp.up_proj", .from = "*.experts.#.up_proj"},
-    {.param = "*.switch_mlp.down_proj", .from = "*.experts.#.down_proj"},
+    EXPERTS_LAYOUT,
     {0},
 };
 
