@@ -34,9 +34,12 @@ static inline void begin(struct fixture *x)
 
 static inline void end(struct fixture *x)
 {
-    struct table t = {.m = x->m};
+    struct table    t = {.m = x->m};
+    struct backend *b = x->m.backend;
     params_drop_all(&t.m.params);
     table_deinit(&t);
+    if (b)
+        b->free(b);
 }
 
 /* An element of a tensor: what it holds is table_value(of, at). */
