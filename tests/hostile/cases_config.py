@@ -64,7 +64,6 @@ def fields():
     yield "rope_dynamic_negative", {"rope_scaling": {"type": "dynamic", "factor": -1}}, "factor"
     yield "rope_original_zero", {"rope_scaling": {"type": "yarn", "factor": 4, "original_max_position_embeddings": 0}}, \
         "original_max_position_embeddings"
-    yield "rope_per_layer_type", {"rope_parameters": {"full_attention": {}}}, "rope_parameters"
     yield "rope_partial_negative", {"partial_rotary_factor": -0.5}, "partial_rotary_factor"
     yield "window_zero", {"model_type": "mistral", "sliding_window": 0}, "sliding_window"
     yield "window_negative", {"model_type": "gemma2", "sliding_window": -8}, "sliding_window"
