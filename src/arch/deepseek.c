@@ -14,10 +14,8 @@ static const char *const ignored[] = {"*.rotary_emb.inv_freq", "model.mtp.*", NU
 static const char *const kept[] = {"*.e_score_correction_bias", NULL};
 static const char *const ignored_tied[] = {"*.rotary_emb.inv_freq", "model.mtp.*", "lm_head.*", NULL};
 
-/* kv_b_proj of the original model, whose rows are head by head those of embed_q, transposed, and those of unembed_out. */
-#define LATENT_LAYOUT                                                                                                  \
-    {.param = "*.embed_q", .from = "*.kv_b_proj", .below = "*.unembed_out", .transposed = true, .leftover = true},     \
-        {.param = "*.unembed_out", .from = "*.kv_b_proj", .above = "*.embed_q", .leftover = true}, EXPERTS_LAYOUT
+#define LATENT_LAYOUT KV_B_LAYOUT, EXPERTS_LAYOUT
+
 static const struct layout_rule layout[] = {LATENT_LAYOUT, {0}};
 
 static int width(struct config *c, const char *key)
@@ -136,7 +134,7 @@ static void read_experts(struct model_desc *m, struct config *c, struct arena *a
     else if (strcmp(method, "greedy") && strcmp(method, "group_limited_greedy"))
         config_fault(c, ERR_UNSUPPORTED, "topk_method", "is \"%s\"; supported: greedy, group_limited_greedy", method);
     if (r->sigmoid || strcmp(method, "greedy"))
-        arch_expert_groups(e, c, r->n_group, r->topk_group);
+        arch_expert_groups(e, c, "n_group", r->n_group, r->topk_group);
     e->normalize = r->sigmoid && config_bool_or(c, "norm_topk_prob", r->normalize);
     e->sum_add = 1e-20f;
     e->scale = (float)config_num_or(c, "routed_scaling_factor", 1e-6, 1e6, r->scale);

@@ -43,15 +43,15 @@ struct moe_desc *arch_experts(struct config *c, struct arena *a, const struct ex
     return e;
 }
 
-void arch_expert_groups(struct moe_desc *e, struct config *c, int n_group, int topk_group)
+void arch_expert_groups(struct moe_desc *e, struct config *c, const char *key, int n_group, int topk_group)
 {
-    e->n_group = (int)config_int_or(c, "n_group", 1, ROUTE_GROUPS_MAX, n_group);
+    e->n_group = (int)config_int_or(c, key, 1, ROUTE_GROUPS_MAX, n_group);
     e->topk_group = (int)config_int_or(c, "topk_group", 1, ROUTE_GROUPS_MAX, topk_group);
     if (e->n_group > 1 && e->n_expert % e->n_group)
-        config_fault(c, ERR_MISFIT, "n_group", "is %d, a divisor of the number of experts (%d) is needed", e->n_group,
+        config_fault(c, ERR_MISFIT, key, "is %d, a divisor of the number of experts (%d) is needed", e->n_group,
                      e->n_expert);
     else if (e->topk_group > e->n_group && e->n_group > 1)
-        config_fault(c, ERR_MISFIT, "topk_group", "is %d, at most n_group (%d) is needed", e->topk_group, e->n_group);
+        config_fault(c, ERR_MISFIT, "topk_group", "is %d, at most %s (%d) is needed", e->topk_group, key, e->n_group);
     else if (e->n_group > 1 && e->n_expert / e->n_group * e->topk_group < e->top_k)
         config_fault(c, ERR_MISFIT, "topk_group", "is %d: groups of %d experts hold fewer than the %d of a token",
                      e->topk_group, e->n_expert / e->n_group, e->top_k);

@@ -45,6 +45,7 @@ void arch_jamba(struct model_desc *m, struct config *c, struct arena *a);
 void arch_kimi_k25(struct model_desc *m, struct config *c, struct arena *a);
 void arch_lfm2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_lfm2_moe(struct model_desc *m, struct config *c, struct arena *a);
+void arch_kimi_linear(struct model_desc *m, struct config *c, struct arena *a);
 void arch_llama(struct model_desc *m, struct config *c, struct arena *a);
 void arch_longcat_flash(struct model_desc *m, struct config *c, struct arena *a);
 void arch_longcat_flash_ngram(struct model_desc *m, struct config *c, struct arena *a);
@@ -159,8 +160,8 @@ struct expert_fields {
 };
 /* Reads them into a description that is otherwise zero, but for scale = 1; NULL when out of memory, a fault. */
 struct moe_desc *arch_experts(struct config *c, struct arena *a, const struct expert_fields *f);
-/* n_group and topk_group. */
-void arch_expert_groups(struct moe_desc *e, struct config *c, int n_group, int topk_group);
+/* The number of groups, in field `key`, and topk_group; what they are when absent. */
+void arch_expert_groups(struct moe_desc *e, struct config *c, const char *key, int n_group, int topk_group);
 /* Layer i has experts (nothing when e is NULL). */
 void arch_use_experts(struct model_desc *m, int i, const struct moe_desc *e);
 void arch_all_experts(struct model_desc *m, const struct moe_desc *e);
@@ -180,7 +181,12 @@ void arch_experts_from(struct model_desc *m, struct config *c, const struct moe_
     {                                                                                                                  \
         .param = "*.switch_mlp.down_proj", .from = "*.experts.down_proj"                                               \
     }
-/* Original layouts: mlp.experts one by one or fused, whose stacks are .switch_mlp, or .experts itself. */
+/* kv_b_proj of the original model, whose rows are head by head those of embed_q, transposed, and those of unembed_out. */
+#define KV_B_LAYOUT                                                                                                    \
+    {.param = "*.embed_q", .from = "*.kv_b_proj", .below = "*.unembed_out", .transposed = true, .leftover = true},     \
+    {                                                                                                                  \
+        .param = "*.unembed_out", .from = "*.kv_b_proj", .above = "*.embed_q", .leftover = true                        \
+    }
 extern const struct layout_rule arch_experts_layout[], arch_unnamed_experts_layout[];
 
 /* ---- state space models ---- */

@@ -54,7 +54,7 @@ void arch_dots1(struct model_desc *m, struct config *c, struct arena *a)
         sigmoid_router(e, c);
         e->normalize = config_bool_or(c, "norm_topk_prob", false);
         shared_experts(e, c, "n_shared_experts", 0, e->n_ff);
-        arch_expert_groups(e, c, 1, 1);
+        arch_expert_groups(e, c, "n_group", 1, 1);
     }
     for (int i = 0; i < m->n_layer; i++)
         m->layer[i].attn.qk_norm = m->norm;
@@ -77,7 +77,7 @@ void arch_glm4_moe(struct model_desc *m, struct config *c, struct arena *a)
     if (e) {
         sigmoid_router(e, c);
         shared_experts(e, c, "n_shared_experts", 1, e->n_ff);
-        arch_expert_groups(e, c, 1, 1);
+        arch_expert_groups(e, c, "n_group", 1, 1);
     }
     for (int i = 0; i < m->n_layer; i++) {
         m->layer[i].attn.o_bias = false;
@@ -105,7 +105,7 @@ void arch_solar_open(struct model_desc *m, struct config *c, struct arena *a)
     if (e) {
         sigmoid_router(e, c);
         shared_experts(e, c, "n_shared_experts", 1, e->n_ff);
-        arch_expert_groups(e, c, 1, 1);
+        arch_expert_groups(e, c, "n_group", 1, 1);
     }
     for (int i = 0; i < m->n_layer; i++) {
         m->layer[i].attn.o_bias = false;
@@ -133,7 +133,7 @@ void arch_exaone_moe(struct model_desc *m, struct config *c, struct arena *a)
         sigmoid_router(e, c);
         e->scale = (float)config_num_or(c, "routed_scaling_factor", 1e-6, 1e6, 2.5);
         shared_experts(e, c, "num_shared_experts", 1, e->n_ff);
-        arch_expert_groups(e, c, 1, 1);
+        arch_expert_groups(e, c, "n_group", 1, 1);
     }
     int window = arch_window(c, 4096);
     arch_windows_every(m, c, window, arch_pattern(c, 4));
@@ -158,7 +158,7 @@ void arch_afmoe(struct model_desc *m, struct config *c, struct arena *a)
         e->normalize = config_bool_or(c, "route_norm", true);
         e->scale = (float)config_num_or(c, "route_scale", 1e-6, 1e6, 1);
         shared_experts(e, c, "num_shared_experts", 2, e->n_ff);
-        arch_expert_groups(e, c, 1, 1);
+        arch_expert_groups(e, c, "n_group", 1, 1);
     }
     arch_windows_every(m, c, arch_window(c, 1024),
                        (int)config_int_or(c, "global_attn_every_n_layers", 1, DESC_LAYERS_MAX, 4));
@@ -229,7 +229,7 @@ void arch_bailing_moe(struct model_desc *m, struct config *c, struct arena *a)
         e->score = arch_scores(c, "score_function", "softmax");
         e->correction = config_bool_or(c, "moe_router_enable_expert_bias", false);
         e->bias = config_bool_or(c, "use_bias", false);
-        arch_expert_groups(e, c, 1, 4);
+        arch_expert_groups(e, c, "n_group", 1, 4);
         if (config_bool_or(c, "moe_router_enable_shared_expert", true))
             shared_experts(e, c, "num_shared_experts", 0,
                            (int)config_int_or(c, "moe_shared_expert_intermediate_size", 1, 1 << 24, e->n_ff));

@@ -81,7 +81,7 @@ static struct moe_desc *experts(struct config *c, struct arena *a, const struct 
     e->normalize = config_bool_or(c, "norm_topk_prob", true);
     e->sum_add = 1e-20f;
     e->scale = (float)config_num_or(c, "routed_scaling_factor", 1e-6, 1e6, 1);
-    arch_expert_groups(e, c, 1, 1);
+    arch_expert_groups(e, c, "n_group", 1, 1);
     if (config_int_or(c, "n_shared_experts", 0, 64, 1))
         e->n_shared_ff = (int)config_int_or(c, "moe_shared_expert_intermediate_size", 1, 1 << 24, 7688);
     if (config_has(c, "moe_latent_size"))

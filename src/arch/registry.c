@@ -47,6 +47,7 @@ static const struct family families[] = {
     {"joyai_llm_flash", "deepseek_v3", "JoyAI-LLM-Flash", arch_deepseek_v3},
     {"kimi_k2", "deepseek_v3", "Kimi K2", arch_deepseek_v3},
     {"kimi_k25", "deepseek_v3", "Kimi K2.5 (language part)", arch_kimi_k25},
+    {"kimi_linear", NULL, "Kimi Linear 48B-A3B", arch_kimi_linear},
     {"lfm2", NULL, "LFM2", arch_lfm2},
     {"lfm2_moe", "lfm2", "LFM2 8B-A1B", arch_lfm2_moe},
     {"llama", NULL, "Llama 1-3, SmolLM, Yi and other Llama-shaped models", arch_llama},

@@ -35,6 +35,17 @@ REFUSED = [
     ("lfm2", {"block_ff_dim": 0}, "block_ff_dim is 0"),
     ("lfm2_moe", {"num_dense_layers": -1}, "num_dense_layers is -1"),
     ("lfm2_moe", {"num_experts": 0}, "num_experts is 0"),
+    ("kimi_linear", {"linear_attn_config.num_heads": 0}, "linear_attn_config.num_heads is 0"),
+    ("kimi_linear", {"linear_attn_config.head_dim": 4096}, "linear_attn_config.head_dim is 4096"),
+    ("kimi_linear", {"linear_attn_config.kda_layers": [1, 2, 3, 4]}, "name layer 3 both"),
+    ("kimi_linear", {"linear_attn_config.kda_layers": [1, 2]}, "name layer 4 neither"),
+    ("kimi_linear", {"linear_attn_config.kda_layers": [0, 1, 2]}, "linear_attn_config.kda_layers[0] is 0"),
+    ("kimi_linear", {"linear_attn_config.short_conv_kernel_size": 1}, "short_conv_kernel_size is 1"),
+    ("kimi_linear", {"linear_attn_config": 1}, "linear_attn_config is 1, an object is needed"),
+    ("kimi_linear", {"num_shared_experts": 1000, "moe_intermediate_size": 1 << 24}, "num_shared_experts times"),
+    ("kimi_linear", {"moe_router_activation_func": "tanh"}, 'moe_router_activation_func is "tanh"'),
+    ("kimi_linear", {"num_expert_group": 4}, "num_expert_group is 4, a divisor"),
+    ("kimi_linear", {"q_lora_rank": 8}, "q_lora_rank is set"),
 ]
 
 
