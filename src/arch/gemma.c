@@ -1,15 +1,14 @@
 /* Gemma 1, 2 and 3: norms by (1 + w), embeddings scaled by the root of their width, and GELU in place of SiLU. */
 #include <math.h>
-#include <string.h>
 
 #include "arch/family.h"
 
-/* "gelu" means the tanh form in these files. */
-static void check_act(struct config *c, const char *key)
+/* The activation. As hidden_act, the older field, "gelu" means the tanh form. */
+static enum act_kind activation(struct config *c)
 {
-    const char *act = config_str_or(c, key, "gelu_pytorch_tanh");
-    if (strncmp(act, "gelu", 4))
-        config_fault(c, ERR_UNSUPPORTED, key, "is \"%s\"; supported: gelu, gelu_pytorch_tanh", act);
+    bool          older = !config_has(c, "hidden_activation");
+    enum act_kind act = arch_act(c, older ? "hidden_act" : "hidden_activation", "gelu_pytorch_tanh");
+    return older && act == ACT_GELU ? ACT_GELU_TANH : act;
 }
 
 /* Gemma (Gemma Team 2024). */
@@ -18,12 +17,12 @@ static void describe(struct model_desc *m, struct config *c, struct arena *a, co
     arch_dense(m, c, a, d);
     m->norm.plus = 1;
     m->embed_scale = sqrtf((float)m->n_embd);
-    check_act(c, config_has(c, "hidden_activation") ? "hidden_activation" : "hidden_act");
+    enum act_kind act = activation(c);
     if (config_bool_or(c, "use_bidirectional_attention", false))
         config_fault(c, ERR_UNSUPPORTED, "use_bidirectional_attention", "is true; supported: false");
     for (int i = 0; i < m->n_layer; i++) {
         m->layer[i].mix_norm = m->layer[i].ff_norm = m->norm;
-        m->layer[i].ffn.act = ACT_GELU_TANH;
+        m->layer[i].ffn.act = act;
     }
 }
 

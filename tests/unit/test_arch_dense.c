@@ -56,6 +56,9 @@ static void acts(void **state)
         {"nemotron", "", ACT_RELU2},
         {"nemotron", "\"hidden_act\":\"relu\"", ACT_RELU},
         {"apertus", "", ACT_XIELU},
+        {"gemma", "\"hidden_act\":\"gelu\"", ACT_GELU_TANH},
+        {"gemma2", "\"hidden_act\":\"gelu\",\"hidden_activation\":\"gelu_pytorch_tanh\"", ACT_GELU_TANH},
+        {"gemma2", "\"hidden_activation\":\"gelu\"", ACT_GELU},
     };
     struct fixture f;
     (void)state;
