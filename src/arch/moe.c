@@ -23,7 +23,8 @@ static void block_sparse_names(struct model_desc *m)
 /* Mixtral (Jiang et al. 2024): Mistral with experts in every layer, weighted by the softmax over those chosen. */
 void arch_mixtral(struct model_desc *m, struct config *c, struct arena *a)
 {
-    arch_mistral(m, c, a);
+    arch_dense(m, c, a, &(struct dense_rule){.n_kv_head = 8, .n_context = 131072, .eps = 1e-5, .rope = {.theta = 1e6}});
+    arch_windows(m, c, arch_window(c, 0), 0);
     struct moe_desc *e = arch_experts(
         c, a, &(struct expert_fields){"num_local_experts", 8, "num_experts_per_tok", 2, "intermediate_size", 14336});
     block_sparse_names(m);
