@@ -37,6 +37,7 @@ struct moe_desc *arch_experts(struct config *c, struct arena *a, const struct ex
     e->n_expert = number(c, f->n, ROUTE_EXPERTS_MAX, f->n_default);
     e->top_k = number(c, f->k, ROUTE_EXPERTS_MAX, f->k_default);
     e->n_ff = number(c, f->ff, 1 << 24, f->ff_default);
+    e->act = arch_act(c, "hidden_act", "silu");
     e->scale = 1;
     if (e->top_k > e->n_expert)
         config_fault(c, ERR_MISFIT, f->k, "is %d, at most %s (%d) is needed", e->top_k, f->n, e->n_expert);

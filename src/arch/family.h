@@ -158,7 +158,7 @@ struct expert_fields {
     const char *ff;
     int         ff_default;
 };
-/* Reads them into a description that is otherwise zero, but for scale = 1; NULL when out of memory, a fault. */
+/* Reads them, and hidden_act, into a description that is otherwise zero, but for scale = 1; NULL when out of memory, a fault. */
 struct moe_desc *arch_experts(struct config *c, struct arena *a, const struct expert_fields *f);
 /* The number of groups, in field `key`, and topk_group; what they are when absent. */
 void arch_expert_groups(struct moe_desc *e, struct config *c, const char *key, int n_group, int topk_group);

@@ -47,6 +47,8 @@ static int validate_moe(const struct model_desc *m, int i, struct error *e)
         return bad(e, m, i, "there must be 1 to 4096 experts");
     if (d->top_k < 1 || d->top_k > n)
         return bad(e, m, i, "a token must have at least one expert, and no more than there are");
+    if (d->act == ACT_XIELU)
+        return bad(e, m, i, "hidden_act is xielu, which experts do not have");
     if (d->n_group > 1 && (d->n_group > ROUTE_GROUPS_MAX || n % d->n_group || d->topk_group < 1 ||
                            d->topk_group > d->n_group || (int64_t)n / d->n_group * d->topk_group < d->top_k))
         return bad(e, m, i, "the groups of experts must be equal, and those chosen must hold a token's experts");
