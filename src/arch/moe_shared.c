@@ -191,7 +191,6 @@ void arch_ernie4_5_moe(struct model_desc *m, struct config *c, struct arena *a)
     arch_dense(m, c, a,
                &(struct dense_rule){
                    .n_kv_head = 4, .n_context = 131072, .eps = 1e-5, .rope = {.theta = 5e5, .interleaved = true}});
-    bool             bias = config_bool_or(c, "use_bias", false);
     struct moe_desc *e =
         arch_experts(c, a, &(struct expert_fields){"moe_num_experts", 64, "moe_k", 6, "moe_intermediate_size", 1536});
     if (e) {
@@ -200,8 +199,8 @@ void arch_ernie4_5_moe(struct model_desc *m, struct config *c, struct arena *a)
         e->correction = e->may_lack_correction = true;
         shared_experts(e, c, "moe_num_shared_experts", 2, e->n_ff);
     }
-    for (int i = 0; i < m->n_layer; i++)
-        m->layer[i].attn.qkv_bias = m->layer[i].attn.o_bias = m->layer[i].ffn.bias = bias;
+    if (config_bool_or(c, "use_bias", false))
+        config_fault(c, ERR_UNSUPPORTED, "use_bias", "is true; supported: false");
     int64_t first = config_int_or(c, "moe_layer_start_index", 0, 1 << 20, 1);
     int64_t last = config_int_or(c, "moe_layer_end_index", -1, 1 << 20, -1);
     int64_t every = config_int_or(c, "moe_layer_interval", 1, 1 << 20, 1);
@@ -228,7 +227,7 @@ void arch_bailing_moe(struct model_desc *m, struct config *c, struct arena *a)
         sigmoid_router(e, c);
         e->score = arch_scores(c, "score_function", "softmax");
         e->correction = config_bool_or(c, "moe_router_enable_expert_bias", false);
-        e->bias = config_bool_or(c, "use_bias", false);
+        e->bias = e->shared_bias = config_bool_or(c, "use_bias", false);
         arch_expert_groups(e, c, "n_group", 1, 4);
         if (config_bool_or(c, "moe_router_enable_shared_expert", true))
             shared_experts(e, c, "num_shared_experts", 0,

@@ -75,7 +75,7 @@ static struct moe_desc *experts(struct config *c, struct arena *a, const struct 
         return NULL;
     e->plain = e->correction = true;
     e->act = ff->act;
-    e->bias = ff->bias;
+    e->shared_bias = ff->bias;
     e->score = ROUTE_SIGMOID;
     e->group = ROUTE_GROUP_BEST2;
     e->normalize = config_bool_or(c, "norm_topk_prob", true);

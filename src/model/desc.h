@@ -108,6 +108,7 @@ struct moe_desc {
     int              n_zero;                /* experts after these that return their input */
     bool             plain;                 /* down(act(up x)), without a gate */
     bool             bias;                  /* of the experts' projections */
+    bool             shared_bias;           /* of the shared block's, and of those to and from the latent size */
     enum act_kind    act;
     float            act_limit, act_alpha; /* of SWIGLU_CLAMPED */
     enum route_score score;

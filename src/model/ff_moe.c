@@ -61,27 +61,27 @@ static bool declare_experts(struct model *m, const struct declare *k, const stru
     params_active(k->p, b->moe.up, d->top_k);
     params_active(k->p, b->moe.down, d->top_k);
     if (d->n_latent) {
-        const char *latent = "latent size of the experts, hidden_size";
-        declare_linear(k, NAME_LATENT_IN, SHARD_NONE, n_in, k->d->n_embd, latent, NULL, &b->latent_in);
-        declare_linear(k, NAME_LATENT_OUT, SHARD_NONE, k->d->n_embd, n_in, latent, NULL, &b->latent_out);
+        const char *latent = "latent size of the experts, hidden_size", *biased = d->shared_bias ? latent : NULL;
+        declare_linear(k, NAME_LATENT_IN, SHARD_NONE, n_in, k->d->n_embd, latent, biased, &b->latent_in);
+        declare_linear(k, NAME_LATENT_OUT, SHARD_NONE, k->d->n_embd, n_in, latent, biased, &b->latent_out);
     }
     return true;
 }
 
 static void declare_shared(const struct declare *k, const struct moe_desc *d, struct moe_block *b)
 {
-    const char *why = "intermediate size of the shared experts, hidden_size";
+    const char *why = "intermediate size of the shared experts, hidden_size", *bias = d->shared_bias ? why : NULL;
     int         n_embd = k->d->n_embd;
     if (!d->n_shared_ff)
         return;
     if (d->shared_fused)
-        declare_linear(k, NAME_SHARED_GATE, SHARD_NONE, 2 * (int64_t)d->n_shared_ff, n_embd, why, NULL,
+        declare_linear(k, NAME_SHARED_GATE, SHARD_NONE, 2 * (int64_t)d->n_shared_ff, n_embd, why, bias,
                        &b->shared_gate);
     else if (!d->plain)
-        declare_linear(k, NAME_SHARED_GATE, SHARD_ROWS, d->n_shared_ff, n_embd, why, NULL, &b->shared_gate);
+        declare_linear(k, NAME_SHARED_GATE, SHARD_ROWS, d->n_shared_ff, n_embd, why, bias, &b->shared_gate);
     if (!d->shared_fused)
-        declare_linear(k, NAME_SHARED_UP, SHARD_ROWS, d->n_shared_ff, n_embd, why, NULL, &b->shared_up);
-    declare_linear(k, NAME_SHARED_DOWN, SHARD_COLS, n_embd, d->n_shared_ff, why, NULL, &b->shared_down);
+        declare_linear(k, NAME_SHARED_UP, SHARD_ROWS, d->n_shared_ff, n_embd, why, bias, &b->shared_up);
+    declare_linear(k, NAME_SHARED_DOWN, SHARD_COLS, n_embd, d->n_shared_ff, why, bias, &b->shared_down);
     if (d->shared_gate)
         declare_linear(k, NAME_SHARED_WEIGHT, SHARD_NONE, 1, n_embd, "hidden_size", NULL, &b->shared_weight);
 }
