@@ -27,7 +27,9 @@ import transformers
 
 import familylib
 from families import all_rows
+from families.options import class_fields
 from families.reference import Hf, Mlx, auto_class, bytes_of, mx
+from families.row import leaner
 
 AGREE = 5e-5          # of the logits' standard deviation: the references
 NOTICEABLE = 1e-2     # the least change that a zeroed parameter must make
@@ -167,11 +169,12 @@ def write_expected(path, name, tokens, logits):
 
 
 def build(row, fixture):
-    """The row's config.json and tensors.json in a new folder, and its checkpoint beside it: (folder, config)."""
+    """The row's config.json and tensors.json in a new folder, and its checkpoint beside it: (folder, whole config)."""
     work = fixture.parent
     config, stored = hf_checkpoint(row, work / "saved") if row.source == "hf" else mlx_checkpoint(row)
     fixture.mkdir()
-    (fixture / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    written = leaner(config, row.lean, class_fields(row.model_type)) if row.lean else config
+    (fixture / "config.json").write_text(json.dumps(written, indent=2, sort_keys=True) + "\n")
     familylib.write_lines(fixture / "tensors.json", recipe_of(row, stored))
     familylib.write_checkpoint(fixture, work / "checkpoint")
     return work / "checkpoint", config

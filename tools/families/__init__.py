@@ -2,7 +2,7 @@
 import importlib
 import pkgutil
 
-HELPERS = {"draws", "reference", "row"}
+HELPERS = {"draws", "options", "reference", "row"}
 
 
 def all_rows():

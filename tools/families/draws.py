@@ -2,9 +2,11 @@
 
 Sizes are drawn for the fields that a row's `config` has, within what the families allow (heads that share keys evenly, halves
 for rope, groups that divide experts). A row that ties fields to fixed sizes elsewhere (hand-written lists, tensors that it
-transforms) keeps its sizes; what else it draws are the values, the vocabulary, windows and constants."""
+transforms) keeps its sizes; what else it draws are the values, the vocabulary, windows, constants and what options.py has."""
 import copy
 import dataclasses
+
+from families import options
 
 EPS = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon")
 WIDTHS = ("intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size", "shared_intermediate_size",
@@ -17,7 +19,7 @@ def has_fixed_sizes(row):
                 any(isinstance(v, (int, list, dict)) and not isinstance(v, bool) and v not in (0, 1) for v in tied))
 
 
-def draw_heads(rng, c):
+def draw_heads(rng, row, c):
     divisible = c["hidden_size"] % c["num_attention_heads"] == 0
     grouped = c.get("num_key_value_heads", c["num_attention_heads"]) != c["num_attention_heads"]
     kv = rng.choice([1, 1, 2, 3]) if grouped else 1
@@ -28,6 +30,8 @@ def draw_heads(rng, c):
     if "head_dim" in c and "kv_lora_rank" not in c:
         c["head_dim"] = 8 * rng.randint(1, 4)
         c["hidden_size"] = heads * rng.randint(24 // heads + 1, 128 // heads) if divisible else rng.randint(20, 120)
+        if row.model_type == "helium":
+            c["hidden_size"] = heads * c["head_dim"]
     elif "kv_lora_rank" in c:
         c["hidden_size"] = heads * rng.randint(24 // heads + 1, 128 // heads)
     else:
@@ -54,11 +58,50 @@ def draw_experts(rng, c, field):
         c["num_experts_per_tok"] = rng.randint(1, min(4, c[field]))
 
 
+def draw_ssm(rng, row, c):
+    """Groups of heads of a Mamba 2 mixer, and a hidden size that they are a multiple of, which attention's heads divide."""
+    groups, head = rng.randint(1, 3) if c.get("mamba_n_groups", 2) > 1 else 1, 4 * rng.randint(1, 5)
+    heads, expand = groups * rng.randint(1, 4), rng.randint(1, 3)
+    while heads * head % expand or heads * head // expand < 16:
+        heads, expand = heads + groups, rng.randint(1, 3)
+    inner = heads * head
+    if "mamba_d_ssm" in c:  # beside attention: of a size of its own
+        draw_heads(rng, row, c)
+        c |= {"mamba_d_ssm": inner, "mamba_n_heads": heads, "mamba_d_head": head, "mamba_n_groups": groups}
+        return
+    c |= {"mamba_n_heads": heads, "mamba_d_head": head, "mamba_n_groups": groups, "mamba_expand": expand,
+          "hidden_size": inner // expand, "num_key_value_heads": rng.choice([1, 2])}
+    c["num_attention_heads"] = c["num_key_value_heads"] * rng.randint(1, 3)
+    while c["hidden_size"] % (4 * c["num_attention_heads"]):
+        c["hidden_size"] += inner // expand
+        c["mamba_n_heads"] += heads
+
+
+def draw_state(rng, c):
+    """Sizes of mixers that have fields of their own."""
+    if "num_heads" in c and "state_size" in c:  # mamba2
+        c |= {"n_groups": rng.randint(1, 3) if c["n_groups"] > 1 else 1, "head_dim": 4 * rng.randint(1, 5), "expand": rng.choice([1, 2])}
+        c["num_heads"] = c["n_groups"] * 2 * rng.randint(1, 3)
+        c["hidden_size"] = c["num_heads"] * c["head_dim"] // c["expand"]
+    elif "state_size" in c:
+        c |= {"hidden_size": rng.randint(16, 96), "expand": rng.randint(1, 3)}
+    if "mamba_num_heads" in c:
+        c |= {"n_groups": rng.randint(1, 3), "mamba_head_dim": 4 * rng.randint(1, 5)}
+        c["mamba_num_heads"] = c["n_groups"] * rng.randint(1, 4)
+    if "linear_num_key_heads" in c:
+        c |= {"linear_num_key_heads": rng.randint(1, 3), "linear_key_head_dim": 4 * rng.randint(2, 8),
+              "linear_value_head_dim": 4 * rng.randint(2, 8)}
+        c["linear_num_value_heads"] = c["linear_num_key_heads"] * rng.randint(1, 3)
+
+
 def draw_sizes(rng, row, c):
     if "kv_lora_rank" in c:
         draw_mla(rng, c)
-    if "num_attention_heads" in c and "mamba_n_heads" not in c:
-        draw_heads(rng, c)
+    if "mamba_n_heads" in c:
+        draw_ssm(rng, row, c)
+    elif "num_attention_heads" in c:
+        draw_heads(rng, row, c)
+    draw_state(rng, c)
     for field in WIDTHS:
         if c.get(field):
             c[field] = rng.choice([32, 64, 96, rng.randint(8, 160)])
@@ -87,6 +130,12 @@ def draw(rng, row):
         draw_sizes(rng, row, c)
     for field, choices in row.options.items():
         c[field] = rng.choice(choices)
+    fields = options.class_fields(row.model_type)
+    options.draw_options(rng, row, c, fields)
+    options.draw_rope(rng, row, c, fields)
     dtype = rng.choice(["BF16", "BF16", "F16", "F32"]) if row.dtype == "BF16" else row.dtype
+    if "torch_dtype" in c:
+        c["torch_dtype"] = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}[dtype]
     return dataclasses.replace(row, name=f"{row.name}-{rng.randrange(1 << 32)}", config=config, dtype=dtype,
-                               model_type=row.model_type, tokens=rng.randint(7, 60))
+                               model_type=row.model_type, tokens=rng.randint(7, 60),
+                               **options.draw_spelling(rng, row, fields))

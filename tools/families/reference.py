@@ -37,7 +37,8 @@ class Hf:
     def __init__(self, path, ignored):
         config = transformers.AutoConfig.from_pretrained(path)
         self.model, info = auto_class(config).from_pretrained(
-            path, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+            path, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager",
+            output_loading_info=True)
         self.model.eval()
         layers = tuple({".".join(name.split(".")[:3]) for name in ignored})
         info["unexpected_keys"] = {k for k in info["unexpected_keys"] if not (layers and k.startswith(layers))}

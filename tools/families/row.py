@@ -71,6 +71,8 @@ class Row:
     tokens: int = 34
     note: str = ""
     options: dict = field(default_factory=dict)   # draws.py: other values of fields of `config`
+    rope_word: str = "both"       # what the hub's style calls the kind of rope scaling: "type", "rope_type" or "both"
+    lean: frozenset = frozenset() # fields that config.json leaves out where they are what the config class says anyway
 
     def __post_init__(self):
         self.model_type = self.model_type or self.name.split("-")[0]
@@ -108,7 +110,7 @@ class Row:
             for k in NOISE & part.keys():
                 del part[k]
             if self.style == "hub":
-                hub_style(part, self.keep)
+                hub_style(part, self.keep, self.rope_word)
         config = merged(config, resolved(self.add, config))
         for k in self.drop:
             config.pop(k, None)
@@ -142,7 +144,13 @@ def bare_floats(x):
     return [bare_floats(v) for v in x] if isinstance(x, list) else x
 
 
-def hub_style(config, keep):
+def leaner(config, fields, defaults):
+    """config.json without those of `fields` that are what the config class says when they are absent."""
+    return {k: leaner(v, fields, defaults) if isinstance(v, dict) and k == "text_config" else v for k, v in config.items()
+            if k not in fields or k not in defaults or defaults[k] != v}
+
+
+def hub_style(config, keep, word="both"):
     config.update(bare_floats(config))
     rope = config.pop("rope_parameters", None) if "rope_parameters" not in keep else None
     if rope and not any(isinstance(v, dict) for v in rope.values()):
@@ -151,7 +159,9 @@ def hub_style(config, keep):
             if k in rope:
                 config[k] = rope.pop(k)
         scaled = rope.get("rope_type", "default") != "default"
-        config["rope_scaling"] = {**rope, "type": rope["rope_type"]} if scaled else None
+        words = {"both": ("type", "rope_type")}.get(word, (word,))
+        kind = rope.pop("rope_type", None)
+        config["rope_scaling"] = rope | dict.fromkeys(words, kind) if scaled else None
     elif rope:  # for each kind of layer; older files had one for all, or another theta where there is a window
         full = dict(rope["full_attention"])
         config["rope_theta"] = full.pop("rope_theta")
