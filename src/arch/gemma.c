@@ -35,7 +35,6 @@ void arch_gemma(struct model_desc *m, struct config *c, struct arena *a)
 static void describe2(struct model_desc *m, struct config *c, float attn_softcap, float logit_softcap)
 {
     float scale = (float)(1 / sqrt(config_num_or(c, "query_pre_attn_scalar", 1e-3, 1e9, 256)));
-    attn_softcap = arch_softcap(c, "attn_logit_softcapping", attn_softcap);
     m->logit_softcap = arch_softcap(c, "final_logit_softcapping", logit_softcap);
     m->name[NAME_FF_NORM] = "pre_feedforward_layernorm";
     for (int i = 0; i < m->n_layer; i++) {
@@ -49,11 +48,12 @@ static void describe2(struct model_desc *m, struct config *c, float attn_softcap
 void arch_gemma2(struct model_desc *m, struct config *c, struct arena *a)
 {
     describe(m, c, a, &(struct dense_rule){.head_dim = 256, .n_kv_head = 4, .n_context = 8192, .own_act = true});
-    describe2(m, c, 50, 30);
+    describe2(m, c, arch_softcap(c, "attn_logit_softcapping", 50), 30);
     arch_windows_every(m, c, arch_window(c, 4096), 2);
 }
 
-/* Gemma 3: every sixth layer is full and has another rope; norms on q and k. Older files name only what differs from the
+/* Gemma 3: every sixth layer is full and has another rope; norms on q and k; scores without a soft cap, whatever
+ * attn_logit_softcapping says (nobody applies it). Older files name only what differs from the
  * config class. */
 void arch_gemma3_text(struct model_desc *m, struct config *c, struct arena *a)
 {
