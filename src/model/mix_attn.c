@@ -1,7 +1,7 @@
 /* Attention with grouped heads:
  *
  *     q = x Wq^T (+ bq)   k = x Wk^T (+ bk)   v = x Wv^T (+ bv)        [rows, heads * head_dim], stored apart or as one
- *     q, k, v = clip(q, k, v);  q, k = norm(q, k)                     where there is one; the norm may come after rope
+ *     q, k = norm(q, k);  q, k, v = clip(q, k, v)                     where there is one; the norm may come after rope
  *     q, k = rope(q, k);  cache <- k, v                               layers without a rope know no positions
  *     y = softmax(scale q K^T) V  Wo^T (+ bo)                          query head h reads kv head h / (n_head / n_kv_head)
  *
@@ -224,13 +224,13 @@ static void remember(const struct model *m, const struct attn_block *b, struct r
 {
     const struct attn_desc *d = b->d;
     bool                    normed = d->qk_norm.kind != NORM_NONE;
+    if (normed && !d->qk_norm_last)
+        qk_norm(b, r, in);
     if (d->qkv_clip > 0) {
         op_clip(r, d->qkv_clip, in->q);
         op_clip(r, d->qkv_clip, in->k);
         op_clip(r, d->qkv_clip, in->v);
     }
-    if (normed && !d->qk_norm_last)
-        qk_norm(b, r, in);
     if (d->rope >= 0) {
         const struct rope *rope = &m->rope[d->rope];
         struct tensor      cs = tensor_rows(a->cs[d->rope], in->q.n_row);

@@ -28,6 +28,8 @@ def mxfp4_experts(name, shape):
 ROWS = [
     Row("mixtral", dict(WIDE, **LOCAL)),
     Row("qwen2_moe", dict(WIDE, **SIX, moe_intermediate_size=64, shared_expert_intermediate_size=160)),
+    Row("qwen2_moe-window", dict(WIDE, **SIX, num_hidden_layers=4, moe_intermediate_size=64, use_sliding_window=True,
+                                 shared_expert_intermediate_size=160, sliding_window=8, qkv_bias=False), mlx="has no sliding window", layout="always has biases"),
     Row("qwen3_moe", dict(SIZES, **LOCAL, moe_intermediate_size=64, norm_topk_prob=True, mlp_only_layers=[1]),
         add={"num_experts": lambda c: c["num_local_experts"]}, drop=("num_local_experts",)),
     Row("qwen3_moe-t5", dict(SIZES, **LOCAL, moe_intermediate_size=64, decoder_sparse_step=2, rope_parameters={
@@ -47,6 +49,7 @@ ROWS = [
     Row("granitemoe", dict(WIDE, **LOCAL, embedding_multiplier=3.0, logits_scaling=4.0, residual_multiplier=0.5,
                            attention_multiplier=0.2)),
     Row("olmoe", dict(WIDE, **SIX)),
+    Row("olmoe-clip", dict(WIDE, **SIX, clip_qkv=0.5, attention_bias=True), mlx="does not clip"),
     Row("glm4_moe", dict(SIZES, **ROUTED, use_qk_norm=True, attention_bias=True, n_group=3, topk_group=2),
         extra=mtp(3)),
     Row("minimax_m2", dict(SIZES, **LOCAL), add={"rotary_dim": 8, "use_qk_norm": True, "shared_intermediate_size": 0}, kinds=EVEN),
