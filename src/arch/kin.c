@@ -72,7 +72,7 @@ void arch_apertus(struct model_desc *m, struct config *c, struct arena *a)
 {
     arch_dense(m, c, a,
                &(struct dense_rule){.n_context = 65536, .eps = 1e-5, .act = "xielu", .rope = {.theta = 1.2e7}});
-    if (!config_has(c, "rope_parameters") && !config_has(c, "rope_scaling")) { /* the config class scales then, too */
+    if (arch_lacks_rope(c)) { /* the config class scales then, too */
         m->rope[0].scaling = ROPE_LLAMA3;
         m->rope[0].factor = 8;
         m->rope[0].low_freq_factor = 1;

@@ -22,6 +22,10 @@ void arch_ministral3(struct model_desc *m, struct config *c, struct arena *a)
     arch_dense(m, c, a, &(struct dense_rule){.n_kv_head = 8, .n_context = 262144, .eps = 1e-5, .rope = {.theta = 1e6}});
     struct config_rope f = config_rope(c, NULL, 1e6, 1);
     double             beta = f.fields ? config_num_or(f.fields, "llama_4_scaling_beta", 0, 1e3, 0) : 0;
+    if (arch_lacks_rope(c)) {
+        arch_default_yarn(&m->rope[0], 16, 16384, false);
+        beta = 0.1;
+    }
     for (int i = 0; i < m->n_layer; i++) {
         m->layer[i].attn.position_scale = (float)beta;
         m->layer[i].attn.position_unit = m->rope[0].original_context ? m->rope[0].original_context : m->n_context;

@@ -145,6 +145,10 @@ void arch_gpt_oss(struct model_desc *m, struct config *c, struct arena *a)
     arch_dense(m, c, a,
                &(struct dense_rule){
                    .head_dim = 64, .n_kv_head = 8, .n_context = 131072, .eps = 1e-5, .rope = {.theta = 150000}});
+    if (arch_lacks_rope(c)) {
+        arch_default_yarn(&m->rope[0], 32, 4096, true);
+        m->rope[0].fractional = true;
+    }
     struct moe_desc *e = arch_experts(
         c, a, &(struct expert_fields){"num_local_experts", 128, "num_experts_per_tok", 4, "intermediate_size", 2880});
     if (e) {

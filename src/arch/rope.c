@@ -202,6 +202,21 @@ void arch_rope_of(struct rope_desc *r, struct model_desc *m, struct config *c, s
                      r->dims);
 }
 
+bool arch_lacks_rope(struct config *c)
+{
+    return !config_has(c, "rope_parameters") && !config_has(c, "rope_scaling");
+}
+
+void arch_default_yarn(struct rope_desc *r, double factor, int64_t original, bool scaled)
+{
+    r->scaling = ROPE_YARN;
+    r->factor = factor;
+    r->original_context = original;
+    r->beta_fast = 32;
+    r->beta_slow = 1;
+    r->mscale = scaled ? yarn_mscale(factor, 1) : 1;
+}
+
 int arch_add_rope(struct model_desc *m, struct config *c, struct arena *a, int head_dim, const struct rope_rule *rule)
 {
     if (m->n_rope == DESC_ROPES_MAX)
