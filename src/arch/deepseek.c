@@ -355,7 +355,8 @@ static const struct moe_desc *longcat_experts(struct config *c, struct arena *a)
 void arch_longcat_flash(struct model_desc *m, struct config *c, struct arena *a)
 {
     struct mla_desc       *d = read_frame(m, c, a, "num_layers", 2, 131072) ? read_attention(m, c, a, 1e7, true) : NULL;
-    struct ff_desc         ff = {.n_ff = (int)config_int(c, "ffn_hidden_size", 1, 1 << 24)};
+    struct ff_desc         ff = {.n_ff = (int)config_int(c, "ffn_hidden_size", 1, 1 << 24),
+                                 .act = arch_act(c, "hidden_act", "silu")};
     const struct moe_desc *e = longcat_experts(c, a);
     m->layout = layout;
     longcat_names(m);

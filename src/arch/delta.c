@@ -61,6 +61,7 @@ static struct delta_desc *read_delta(struct model_desc *m, struct config *c, str
         config_fault(c, ERR_NOMEM, "linear_num_value_heads", "could not be read: out of memory");
         return NULL;
     }
+    arch_need_silu(c, "hidden_act");
     *t = (struct delta_desc){.n_k_head = (int)config_int_or(c, "linear_num_key_heads", 1, 1 << 14, 16),
                              .n_head = (int)config_int_or(c, "linear_num_value_heads", 1, 1 << 14, 32),
                              .k_dim = (int)config_int_or(c, "linear_key_head_dim", 1, DELTA_K_DIM_MAX, 128),

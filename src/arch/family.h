@@ -101,6 +101,10 @@ struct rope_rule {
 int  arch_add_rope(struct model_desc *m, struct config *c, struct arena *a, int head_dim, const struct rope_rule *rule);
 void arch_rope_of(struct rope_desc *r, struct model_desc *m, struct config *c, struct arena *a, int head_dim,
                   const struct rope_rule *rule);
+/* Whether the file says nothing of a rope but perhaps its base: a few config classes then scale it. */
+bool arch_lacks_rope(struct config *c);
+/* Makes a rope one of yarn with the usual betas; `scaled`: queries and keys are multiplied, too. */
+void arch_default_yarn(struct rope_desc *r, double factor, int64_t original, bool scaled);
 /* Where layers with a window have another rope than the rest: gives it to them. */
 void arch_rope_of_windows(struct model_desc *m, struct config *c, struct arena *a, const struct rope_rule *rule);
 
@@ -203,6 +207,9 @@ struct mamba1_keys {
 struct mamba1_desc *arch_mamba1(const struct model_desc *m, struct config *c, struct arena *a,
                                 const struct mamba1_keys *k);
 void                arch_use_mamba1(struct layer_desc *l, const struct mamba1_desc *d);
+
+/* The field names the activation of mixers with state, too, which is SiLU. */
+void arch_need_silu(struct config *c, const char *key);
 
 /* Those of Mamba 2. The width is `inner` where the file has it, else expand * hidden_size; both NULL: whatever the heads give. */
 struct mamba2_keys {

@@ -44,8 +44,7 @@ void arch_backbone(struct model_desc *m, struct config *c, struct arena *a, int 
     }
 }
 
-/* A mixer's activation, which is SiLU. */
-static void need_silu(struct config *c, const char *key)
+void arch_need_silu(struct config *c, const char *key)
 {
     if (arch_act(c, key, "silu") != ACT_SILU)
         config_fault(c, ERR_UNSUPPORTED, key, "is \"%s\"; supported: silu", config_str(c, key));
@@ -82,7 +81,7 @@ struct mamba1_desc *arch_mamba1(const struct model_desc *m, struct config *c, st
         config_fault(c, ERR_NOMEM, k->state, "out of memory");
         return NULL;
     }
-    need_silu(c, "hidden_act");
+    arch_need_silu(c, "hidden_act");
     d->n = (int)expanded(m, c, k->expand);
     d->n_state = (int)config_int_or(c, k->state, 1, MAMBA1_STATE_MAX, 16);
     d->dt_rank = time_rank(m, c, k->rank);
@@ -148,7 +147,7 @@ struct mamba2_desc *arch_mamba2_of(const struct model_desc *m, struct config *c,
         config_fault(c, ERR_NOMEM, k->heads, "out of memory");
         return NULL;
     }
-    need_silu(c, k->act);
+    arch_need_silu(c, k->act);
     heads(c, k, n, d);
     d->n_state = (int)config_int_or(c, k->state, 1, 1 << 12, k->n_state);
     d->width = kernel(c, k->width);

@@ -90,6 +90,24 @@ static void defaults(void **state)
     }
 }
 
+/* Config classes that scale a rope of which the file says nothing. */
+static void ropes(void **state)
+{
+    struct fixture f;
+    (void)state;
+    describe(&f, "gpt_oss", "");
+    assert_true(f.m.rope[0].scaling == ROPE_YARN && f.m.rope[0].factor == 32 && f.m.rope[0].fractional);
+    assert_true(f.m.rope[0].mscale > 1.3465 && f.m.rope[0].mscale < 1.3466);
+    done(&f);
+    describe(&f, "ministral3", "");
+    assert_true(f.m.rope[0].scaling == ROPE_YARN && f.m.rope[0].mscale == 1);
+    assert_true(f.m.layer[0].attn.position_scale == 0.1f && f.m.layer[0].attn.position_unit == 16384);
+    done(&f);
+    describe(&f, "ministral3", "\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":5}");
+    assert_true(f.m.rope[0].scaling == ROPE_DEFAULT && f.m.rope[0].theta == 5);
+    done(&f);
+}
+
 /* hidden_act is the experts', too; and biases of shared experts are no biases of the others. */
 static void experts(void **state)
 {
@@ -104,6 +122,9 @@ static void experts(void **state)
     assert_int_not_equal(try(&f, "mixtral", "\"hidden_act\":\"xielu\""), 0);
     assert_non_null(strstr(f.e.msg, "hidden_act is xielu"));
     done(&f);
+    assert_int_not_equal(try(&f, "qwen3_next", "\"hidden_act\":\"gelu\""), 0);
+    assert_non_null(strstr(f.e.msg, "hidden_act is \"gelu\"; supported: silu"));
+    done(&f);
     describe(&f, "nemotron_h", "\"hybrid_override_pattern\":\"EEEE\",\"mlp_bias\":true");
     assert_true(f.m.layer[0].moe->shared_bias && !f.m.layer[0].moe->bias);
     done(&f);
@@ -114,6 +135,6 @@ static void experts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(defaults), cmocka_unit_test(experts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(defaults), cmocka_unit_test(ropes), cmocka_unit_test(experts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
