@@ -74,7 +74,8 @@ ROWS = [
     Row("kimi_linear", dict(KIMI), add=KIMI_HUB, rename=DENSE_MLP, dtypes=CORRECTION,
         drop=("mlp_layer_types", "linear_head_dim", "linear_num_heads", "linear_conv_kernel_dim")),
     Row("kimi_linear-t5", dict(KIMI), mlx_config=KIMI_HUB, rename=DENSE_MLP, dtypes=CORRECTION, style="t5"),
-    Row("youtu", dict(MLA, tie_word_embeddings=True), layout="lacks this name (its youtu_llm is the same)"),
+    # transformers zeroes the embedding of a padding token.
+    Row("youtu", dict(MLA, tie_word_embeddings=True, pad_token_id=None), layout="lacks this name (its youtu_llm is the same)"),
     Row("youtu_llm", dict(MLA, **COMMON, model_type="youtu_llm", rope_interleave=True, tie_word_embeddings=True),
         source="mlx", hf="lacks this name"),
     Row("longcat_flash", dict(LONGCAT, head_dim=8), add=LONGCAT_HUB, transform=no_zero_experts,

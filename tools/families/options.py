@@ -6,7 +6,7 @@ import transformers
 
 BOTH = [False, True]
 ACTS = ["silu", "silu", "gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "quick_gelu", "relu", "relu2", "sigmoid", "tanh"]
-FACTORS = [0.25, 0.5, 1.0, 2.0, 3.0]
+FACTORS = [0.25, 0.5, 1.0, 2.0, 4.0]  # exact in every type of weights that takes them up
 
 # Field -> what it may be, or a function of the generator and the config.
 FIELDS = {
@@ -47,8 +47,9 @@ FIELDS = {
     "chunk_size": [4, 8, 16], "mamba_chunk_size": [4, 8, 16], "mlp_hidden_act": ACTS + ["relu2"] * 6,
 }
 # Fields that stand for another family's shape or that a row must keep.
-KEPT = {"gemma": {"hidden_act"}, "gpt_oss": {"hidden_act"}, "nemotron_h": {"sliding_window", "attention_bias"}}
-SILU = ("mamba", "falcon_mamba", "mamba2", "bamba", "falcon_h1", "granitemoehybrid", "jamba")  # as the mixer's activation
+KEPT = {"gemma": {"hidden_act"}, "gpt_oss": {"hidden_act"}, "nemotron_h": {"sliding_window", "attention_bias", "time_step_limit"}}
+SILU = ("mamba", "falcon_mamba", "mamba2", "bamba", "falcon_h1", "granitemoehybrid", "jamba", "qwen3_next",
+        "qwen3_5", "qwen3_5_moe", "kimi_linear")  # as the mixer's activation
 WINDOWED = ("gemma", "gpt_oss", "cohere2", "olmo3", "exaone", "dots1", "afmoe")  # which transformers needs there
 PARTIAL = ("phi", "glm", "glm4", "stablelm", "nemotron", "glm4_moe", "bamba", "phi3")
 MLX_FIELDS = {"attention_bias", "mlp_bias", "n_shared_experts", "first_k_dense_replace", "scale_emb", "scale_depth",
@@ -71,13 +72,15 @@ def draw_layers(rng, c):
         kinds = c.get(field)
         if kinds and any(set(kinds) <= known for known in LAYER_KINDS):
             known = next(sorted(known) for known in LAYER_KINDS if set(kinds) <= known)
-            c[field] = [rng.choice(known) for _ in kinds]
+            first = rng.sample(known, 2)
+            c[field] = [*first, *(rng.choice(known) for _ in kinds[2:])]  # of both; without states nothing tells a layout
 
 
 def draw_options(rng, row, c, fields):
     tied = {*row.add, *row.drop, *row.mlx_config, *row.options, *KEPT.get(row.model_type, ())}
     tied |= {"hidden_act"} if row.model_type in SILU else set()
     tied |= {"sliding_window"} if row.model_type.startswith(WINDOWED) else set()
+    tied |= {"tie_word_embeddings"} if "text_config" in row.config else set()  # said twice
     known = c.keys() & MLX_FIELDS if row.source == "mlx" else fields or c
     for field, choices in FIELDS.items():
         if field in tied or field not in known or rng.random() < 0.6:
