@@ -262,6 +262,8 @@ void arch_falcon_h1(struct model_desc *m, struct config *c, struct arena *a)
     struct mamba2_desc *d = arch_mamba2_of(m, c, a, &keys);
     if (!d)
         return;
+    if (m->tie == TIE_BY_FILE)
+        m->tie = TIE_NO; /* the head's factor depends on it */
     if (!config_bool_or(c, "mamba_rms_norm", false))
         d->norm.kind = NORM_NONE;
     d->norm_first = config_bool_or(c, "mamba_norm_before_gate", true);
