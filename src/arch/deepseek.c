@@ -89,13 +89,19 @@ static struct mla_desc *describe(struct model_desc *m, struct config *c, struct 
     struct mla_desc *d =
         read_frame(m, c, a, "num_hidden_layers", 1, n_context) ? read_attention(m, c, a, 10000, interleaved) : NULL;
     struct ff_desc ff = {.n_ff = (int)config_int(c, "intermediate_size", 1, 1 << 24),
-                         .bias = config_bool_or(c, "mlp_bias", false),
                          .act = arch_act(c, "hidden_act", "silu")};
     m->layout = layout;
     for (int i = 0; i < m->n_layer && d; i++)
         m->layer[i] = (struct layer_desc){
             .mix = MIX_MLA, .ff = FF_GATED, .mix_norm = m->norm, .ff_norm = m->norm, .mla = d, .ffn = ff};
     return d;
+}
+
+/* mlp_bias, where the family has it. */
+static void read_mlp_bias(struct model_desc *m, struct config *c)
+{
+    for (int i = 0; i < m->n_layer; i++)
+        m->layer[i].ffn.bias = config_bool_or(c, "mlp_bias", false);
 }
 
 /* What of a router is fixed by the family, and what numbers are when they are absent. */
@@ -138,6 +144,7 @@ static void read_experts(struct model_desc *m, struct config *c, struct arena *a
     e->normalize = r->sigmoid && config_bool_or(c, "norm_topk_prob", r->normalize);
     e->sum_add = 1e-20f;
     e->scale = (float)config_num_or(c, "routed_scaling_factor", 1e-6, 1e6, r->scale);
+    e->shared_bias = m->n_layer && m->layer[0].ffn.bias;
     e->n_shared_ff = e->n_ff * (int)config_int_or(c, "n_shared_experts", 0, 1 << 10, r->n_shared);
     arch_experts_by_kind(m, c, e, r->first);
 }
@@ -154,6 +161,7 @@ void arch_deepseek_v2(struct model_desc *m, struct config *c, struct arena *a)
     struct mla_desc *d = describe(m, c, a, 2048, true);
     if (d)
         d->whole = true;
+    read_mlp_bias(m, c);
     read_experts(
         m, c, a,
         &(struct routing){
@@ -290,6 +298,7 @@ void arch_youtu(struct model_desc *m, struct config *c, struct arena *a)
 void arch_minicpm3(struct model_desc *m, struct config *c, struct arena *a)
 {
     struct mla_desc *d = describe(m, c, a, 32768, false);
+    read_mlp_bias(m, c);
     double           depth = config_num_or(c, "scale_depth", 1e-6, 1e6, 1.4), base = m->n_embd;
     if (config_has(c, "dim_model_base"))
         base = config_num(c, "dim_model_base", 1, WIDTH_MAX);
