@@ -51,7 +51,7 @@ KEPT = {"gemma": {"hidden_act"}, "gpt_oss": {"hidden_act"}, "nemotron_h": {"slid
 SILU = ("mamba", "falcon_mamba", "mamba2", "bamba", "falcon_h1", "granitemoehybrid", "jamba", "qwen3_next",
         "qwen3_5", "qwen3_5_moe", "kimi_linear")  # as the mixer's activation
 WINDOWED = ("gemma", "gpt_oss", "cohere2", "olmo3", "exaone", "dots1", "afmoe")  # which transformers needs there
-PARTIAL = ("phi", "glm", "glm4", "stablelm", "nemotron", "glm4_moe", "bamba", "phi3")
+PARTIAL = ("phi", "glm", "glm4", "stablelm", "nemotron", "glm4_moe", "phi3")
 MLX_FIELDS = {"attention_bias", "mlp_bias", "n_shared_experts", "first_k_dense_replace", "scale_emb", "scale_depth",
               "dim_model_base"}  # that mlx-lm reads, where nobody else has the family
 NAMES = {"model_type", "architectures"}
@@ -125,7 +125,8 @@ def draw_rope(rng, row, c, fields):
         pairs = int(head_features(c) * old.get("partial_rotary_factor", 1)) // 2
         c["rope_parameters"] = old | {k: v for k, v in scaling(rng, "longrope", pairs).items() if k.endswith("_factor")}
         return
-    if "rope_parameters" not in fields or (old and "rope_type" not in old) or row.keep or rng.random() < 0.4:
+    nested = any(rope and "rope_type" not in rope for rope in (old, fields.get("rope_parameters")))
+    if "rope_parameters" not in fields or nested or row.keep or rng.random() < 0.4:
         return
     if {"rope_theta", "partial_rotary_factor", "rotary_dim"} & {*row.add, *row.drop} or row.options.get("rope_parameters"):
         return
