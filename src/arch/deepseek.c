@@ -298,7 +298,6 @@ void arch_youtu(struct model_desc *m, struct config *c, struct arena *a)
 void arch_minicpm3(struct model_desc *m, struct config *c, struct arena *a)
 {
     struct mla_desc *d = describe(m, c, a, 32768, false);
-    read_mlp_bias(m, c);
     double           depth = config_num_or(c, "scale_depth", 1e-6, 1e6, 1.4), base = m->n_embd;
     if (config_has(c, "dim_model_base"))
         base = config_num(c, "dim_model_base", 1, WIDTH_MAX);
@@ -306,6 +305,7 @@ void arch_minicpm3(struct model_desc *m, struct config *c, struct arena *a)
         base = 256;
     if (!config_has(c, "tie_word_embeddings"))
         m->tie = TIE_YES;
+    read_mlp_bias(m, c);
     m->embed_scale = (float)config_num_or(c, "scale_emb", 1e-6, 1e6, 12);
     m->residual_scale = (float)(config_is_null(c, "scale_depth") ? 1 : depth / sqrt((double)m->n_layer));
     m->logit_scale = (float)(base / m->n_embd);

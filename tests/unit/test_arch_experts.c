@@ -135,6 +135,7 @@ static void experts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(defaults), cmocka_unit_test(ropes), cmocka_unit_test(experts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(defaults), cmocka_unit_test(ropes),
+                                       cmocka_unit_test(experts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
