@@ -298,7 +298,7 @@ MLXCEL_API int mlxcel_logits(struct mlxcel *m, const int32_t *tokens, size_t n, 
 MLXCEL_API int mlxcel_describe(const char *model, char **json, struct mlxcel_error *err);
 /* The models in the store and the Hugging Face cache: [{"name","path","bytes","model_type"}]. */
 MLXCEL_API int mlxcel_list(char **json, struct mlxcel_error *err);
-/* The supported families: [{"model_type", "parent", "summary"}]. */
+/* The supported families: [{"model_type", "parent", "summary", "blocks"}]. */
 MLXCEL_API int mlxcel_families(char **json, struct mlxcel_error *err);
 /* Resolves a model name to its directory; the message of a failure says where it looked. */
 MLXCEL_API int mlxcel_resolve(const char *model, char **path, struct mlxcel_error *err);

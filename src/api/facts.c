@@ -6,6 +6,7 @@
 #include "api/api.h"
 #include "arch/arch.h"
 #include "hub/store.h"
+#include "model/block.h"
 
 static int give_json(json_t *j, char **text, struct error *e)
 {
@@ -35,7 +36,7 @@ static json_t *cache_bytes(const struct model *m)
                      (json_int_t)model_kv_bytes_per_token(m, 2), "q8_0", (json_int_t)model_kv_bytes_per_token(m, 1));
 }
 
-static json_t *describe(const struct model *m, json_t *warnings)
+static json_t *describe(struct model *m, json_t *warnings)
 {
     json_t *modes = json_object(), *tensors = json_array();
     int64_t bytes = 0;
@@ -51,13 +52,14 @@ static json_t *describe(const struct model *m, json_t *warnings)
                                                  "bytes", (json_int_t)p->bytes));
         bytes += (int64_t)p->bytes;
     }
-    return json_pack("{s:s, s:i, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:i, s:i, s:b, s:o, s:o}", "model_type",
-                     m->desc.model_type, "layers", m->desc.n_layer, "parameters", (json_int_t)m->n_parameter, "bytes",
-                     (json_int_t)bytes, "modes", modes, "kv_bytes_per_token",
-                     (json_int_t)model_kv_bytes_per_token(m, 2), "cache_types", cache_bytes(m), "state_bytes",
-                     (json_int_t)m->limits.n_state, "snapshot_bytes", (json_int_t)engine_snapshot_bytes(m), "context",
-                     (json_int_t)m->desc.n_context, "hidden_size", m->desc.n_embd, "vocab_size", m->desc.n_vocab,
-                     "tied", (int)m->tied, "tensors", tensors, "warnings", json_incref(warnings));
+    return json_pack("{s:s, s:s, s:i, s:I, s:I, s:o, s:I, s:o, s:I, s:I, s:I, s:i, s:i, s:b, s:o, s:o}", "model_type",
+                     m->desc.model_type, "blocks", model_blocks(&m->desc, &m->arena), "layers", m->desc.n_layer,
+                     "parameters", (json_int_t)m->n_parameter, "bytes", (json_int_t)bytes, "modes", modes,
+                     "kv_bytes_per_token", (json_int_t)model_kv_bytes_per_token(m, 2), "cache_types", cache_bytes(m),
+                     "state_bytes", (json_int_t)m->limits.n_state, "snapshot_bytes",
+                     (json_int_t)engine_snapshot_bytes(m), "context", (json_int_t)m->desc.n_context, "hidden_size",
+                     m->desc.n_embd, "vocab_size", m->desc.n_vocab, "tied", (int)m->tied, "tensors", tensors,
+                     "warnings", json_incref(warnings));
 }
 
 int mlxcel_describe(const char *model, char **json, struct mlxcel_error *err)
@@ -106,8 +108,8 @@ int mlxcel_families(char **json, struct mlxcel_error *err)
     const struct family *f = arch_families(&n);
     json_t              *a = json_array();
     for (size_t i = 0; i < n; i++)
-        json_array_append_new(a, json_pack("{s:s, s:s?, s:s}", "model_type", f[i].model_type, "parent", f[i].parent,
-                                           "summary", f[i].summary));
+        json_array_append_new(a, json_pack("{s:s, s:s?, s:s, s:s}", "model_type", f[i].model_type, "parent",
+                                           f[i].parent, "summary", f[i].summary, "blocks", f[i].blocks));
     return api_result(give_json(a, json, &e), &e, err);
 }
 

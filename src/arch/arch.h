@@ -16,6 +16,7 @@ struct family {
     const char *model_type;
     const char *parent; /* whose description it changes, or NULL */
     const char *summary;
+    const char *blocks; /* of its models, as model_blocks tells them; tests compare */
     void (*describe)(struct model_desc *m, struct config *c, struct arena *a);
 };
 

@@ -7,6 +7,7 @@ int cmd_arch(const struct options *o, struct error *e)
 {
     static const struct column columns[] = {{"MODEL TYPE", "model_type", COLUMN_TEXT},
                                             {"LIKE", "parent", COLUMN_TEXT},
+                                            {"BLOCKS", "blocks", COLUMN_TEXT},
                                             {"WHAT IT IS", "summary", COLUMN_TEXT}};
     struct mlxcel_error        fault = {0};
     char                      *json = NULL;

@@ -87,6 +87,14 @@ static void stay_quantized(struct rewrite_param *v)
     v->dtype = v->form.mode == QUANT_AFFINE ? v->form.scale_dtype : DTYPE_BF16;
 }
 
+static const struct quantize_rule *own_rule(const struct model_desc *d, const char *name)
+{
+    const struct quantize_rule *q = d->quantize;
+    while (q && q->param && !glob_match(q->param, name))
+        q++;
+    return q && q->param ? q : NULL;
+}
+
 /* One matrix while quantizing. */
 static void plan_matrix(const struct rewrite *r, struct rewrite_param *v, struct rewrite_counts *n, struct faults *f)
 {
@@ -107,7 +115,10 @@ static void plan_matrix(const struct rewrite *r, struct rewrite_param *v, struct
         form.bits = recipe_bits(recipe, p, r->model->desc.n_layer);
     if (rule)
         form = rule->form;
-    v->own = rule || recipe;
+    const struct quantize_rule *own = rule || recipe ? NULL : own_rule(&r->model->desc, p->name);
+    if (own)
+        form = own->bits ? (struct quant){QUANT_AFFINE, own->bits, 64, DTYPE_NONE} : (struct quant){0};
+    v->own = rule || recipe || (own && own->bits);
     if (form.mode == QUANT_NONE)
         return;
     long long n_in = p->weight->n_in;

@@ -7,6 +7,7 @@
 #include "model/model.h"
 
 struct block {
+    const char *name; /* for people; NULL: goes without saying */
     /* Declares the parameters of layer k->layer and what of the cache it needs (model_add_kv), and makes its state:
      * *state. False when out of memory. */
     bool (*declare)(struct model *m, const struct declare *k, void **state);
@@ -23,6 +24,10 @@ extern const struct block mix_mamba1, mix_mamba2, mix_attn_mamba2;
 /* Of a kind; NULL for NONE. */
 const struct block *block_of_mix(enum mix_kind kind);
 const struct block *block_of_ff(enum ff_kind kind);
+
+/* The names of the model's blocks, "attention, experts", as the registry of families has them; in the arena, NULL when out of
+ * memory. */
+const char *model_blocks(const struct model_desc *d, struct arena *a);
 
 /* A matrix [n_row of the step, n] of a block's scratch, until forward returns; its columns count as act_cols(n). */
 struct tensor         act_take(struct activations *a, int64_t n_row, int64_t n);

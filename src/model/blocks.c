@@ -1,18 +1,16 @@
 /* The table of blocks, and what they take from the model and its activations; contracts in block.h. */
+#include <string.h>
+
 #include "base/num.h"
 #include "model/block.h"
 
 const struct block *block_of_mix(enum mix_kind kind)
 {
     static const struct block *const blocks[MIX_KINDS] = {
-        [MIX_ATTN] = &mix_attn,
-        [MIX_MLA] = &mix_mla,
-        [MIX_DELTA] = &mix_delta,
-        [MIX_KDA] = &mix_kda,
-        [MIX_SHORTCONV] = &mix_shortconv,
-        [MIX_MAMBA1] = &mix_mamba1,
-        [MIX_MAMBA2] = &mix_mamba2,
-        [MIX_ATTN_MAMBA2] = &mix_attn_mamba2,
+        [MIX_ATTN] = &mix_attn,           [MIX_MLA] = &mix_mla,
+        [MIX_DELTA] = &mix_delta,         [MIX_KDA] = &mix_kda,
+        [MIX_SHORTCONV] = &mix_shortconv, [MIX_MAMBA1] = &mix_mamba1,
+        [MIX_MAMBA2] = &mix_mamba2,       [MIX_ATTN_MAMBA2] = &mix_attn_mamba2,
     };
     return blocks[kind];
 }
@@ -25,6 +23,28 @@ const struct block *block_of_ff(enum ff_kind kind)
         [FF_MOE] = &ff_moe,
     };
     return blocks[kind];
+}
+
+/* Adds the block's name to a list unless it is there. */
+static const char *with_name(const char *list, const struct block *b, struct arena *a)
+{
+    if (!list || !b || !b->name || strstr(list, b->name))
+        return list;
+    return *list ? arena_printf(a, "%s, %s", list, b->name) : b->name;
+}
+
+const char *model_blocks(const struct model_desc *d, struct arena *a)
+{
+    const char *list = "";
+    for (int kind = 0; kind < MIX_KINDS; kind++)
+        for (int i = 0; i < d->n_layer; i++)
+            if ((int)d->layer[i].mix == kind)
+                list = with_name(list, block_of_mix(d->layer[i].mix), a);
+    for (int i = 0; i < d->n_layer; i++) {
+        list = with_name(list, block_of_ff(d->layer[i].ff), a);
+        list = with_name(list, block_of_ff(d->layer[i].shortcut), a);
+    }
+    return list;
 }
 
 struct tensor act_take(struct activations *a, int64_t n_row, int64_t n)

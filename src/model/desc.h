@@ -253,6 +253,13 @@ struct layout_prefix {
     const char *name, *files;
 };
 
+/* How `quantize` stores a matrix that nobody asked for by name, as mlx-lm's predicates have it: affine of so many bits in
+ * groups of 64; 0: not at all. */
+struct quantize_rule {
+    const char *param; /* '*' matches any run of characters */
+    int         bits;
+};
+
 struct model_desc {
     char             model_type[64];
     int              n_layer, n_embd, n_vocab;
@@ -274,6 +281,7 @@ struct model_desc {
     /* How files may hold parameters otherwise than in the MLX layout; ends with a NULL param. NULL: no other way. */
     const struct layout_rule   *layout;
     const struct layout_prefix *layout_prefix; /* ends with a NULL name; NULL: none */
+    const struct quantize_rule *quantize; /* ends with a NULL param; NULL: no exceptions */
     /* Tensors that the files may hold and the model ignores: NULL-terminated patterns, '*' matches any run of characters. */
     const char *const *ignore;
     bool               ignore_further_layers; /* also those of layers from n_layer on: multi-token prediction */

@@ -63,4 +63,4 @@ static void forward(const struct model *m, struct run *r, const void *state, str
     }
 }
 
-const struct block ff_gated = {declare, scratch, forward};
+const struct block ff_gated = {NULL, declare, scratch, forward};

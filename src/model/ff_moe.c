@@ -170,4 +170,4 @@ static void forward(const struct model *m, struct run *r, const void *state, str
         add_shared(b, r, a, x, y);
 }
 
-const struct block ff_moe = {declare, scratch, forward};
+const struct block ff_moe = {"experts", declare, scratch, forward};

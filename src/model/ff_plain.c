@@ -46,4 +46,4 @@ static void forward(const struct model *m, struct run *r, const void *state, str
     op_linear(r, &b->down, up, y);
 }
 
-const struct block ff_plain = {declare, scratch, forward};
+const struct block ff_plain = {NULL, declare, scratch, forward};

@@ -260,4 +260,4 @@ static void forward(const struct model *m, struct run *r, const void *state, str
     op_linear(r, &b->o, heads, y);
 }
 
-const struct block mix_attn = {declare, scratch, forward};
+const struct block mix_attn = {"attention", declare, scratch, forward};

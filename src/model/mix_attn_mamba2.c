@@ -31,4 +31,4 @@ static void forward(const struct model *m, struct run *r, const void *state, str
     op_add(r, b->attn_scale, attn, y);
 }
 
-const struct block mix_attn_mamba2 = {declare, scratch, forward};
+const struct block mix_attn_mamba2 = {"attention beside Mamba 2", declare, scratch, forward};

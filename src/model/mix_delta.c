@@ -129,4 +129,4 @@ static void forward(const struct model *m, struct run *r, const void *state, str
     op_linear(r, &b->out, v, y);
 }
 
-const struct block mix_delta = {declare, scratch, forward};
+const struct block mix_delta = {"gated delta net", declare, scratch, forward};

@@ -86,4 +86,4 @@ static void forward(const struct model *m, struct run *r, const void *state, str
     op_linear(r, &b->out, v, y);
 }
 
-const struct block mix_kda = {declare, scratch, forward};
+const struct block mix_kda = {"Kimi delta attention", declare, scratch, forward};

@@ -90,4 +90,4 @@ static void forward(const struct model *m, struct run *r, const void *state, str
     op_linear(r, &b->out, u, y);
 }
 
-const struct block mix_mamba1 = {declare, scratch, forward};
+const struct block mix_mamba1 = {"Mamba", declare, scratch, forward};

@@ -93,4 +93,4 @@ static void forward(const struct model *m, struct run *r, const void *state, str
     op_linear(r, &b->out, u, y);
 }
 
-const struct block mix_mamba2 = {declare, scratch, forward};
+const struct block mix_mamba2 = {"Mamba 2", declare, scratch, forward};

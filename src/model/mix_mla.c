@@ -218,4 +218,4 @@ static void forward(const struct model *m, struct run *r, const void *state, str
     op_linear(r, &b->o, heads, y);
 }
 
-const struct block mix_mla = {declare, scratch, forward};
+const struct block mix_mla = {"latent attention", declare, scratch, forward};

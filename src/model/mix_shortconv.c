@@ -48,4 +48,4 @@ static void forward(const struct model *m, struct run *r, const void *state, str
     op_linear(r, &b->out, h, y);
 }
 
-const struct block mix_shortconv = {declare, scratch, forward};
+const struct block mix_shortconv = {"short convolution", declare, scratch, forward};

@@ -1,4 +1,5 @@
 """A model family's fixture and the checkpoints that tests make of it."""
+import json
 import shutil
 
 import familylib
@@ -15,7 +16,8 @@ class Family:
     """One fixture: its folder, what it expects, and its checkpoints, each made when it is first wanted."""
 
     def __init__(self, name, work):
-        self.fixture, self.work = DATA / "families" / name, work / name
+        self.name, self.fixture, self.work = name, DATA / "families" / name, work / name
+        self.model_type = json.loads((self.fixture / "config.json").read_text())["model_type"]
         expected = read_safetensors(self.fixture / "expected.safetensors")
         self.tokens = list(expected.pop("tokens")[1])
         (self.shape, self.logits), = expected.values()
