@@ -80,6 +80,13 @@ void arch_wrapped(struct model_desc *m)
     m->ignore = m->tie == TIE_YES ? towers : towers_untied;
 }
 
+void arch_need_word(struct config *c, const char *key, const char *only)
+{
+    const char *word = config_str_or(c, key, only);
+    if (strcmp(word, only))
+        config_fault(c, ERR_UNSUPPORTED, key, "is \"%s\"; supported: %s", word, only);
+}
+
 enum act_kind arch_act(struct config *c, const char *key, const char *fallback)
 {
     static const struct {

@@ -113,13 +113,6 @@ struct routing {
     int   first; /* layer with experts */
 };
 
-static void need_word(struct config *c, const char *key, const char *only)
-{
-    const char *word = config_str_or(c, key, only);
-    if (strcmp(word, only))
-        config_fault(c, ERR_UNSUPPORTED, key, "is \"%s\"; supported: %s", word, only);
-}
-
 /* Experts of the layers that have them; no n_routed_experts (null): none. */
 static void read_experts(struct model_desc *m, struct config *c, struct arena *a, const struct routing *r)
 {
@@ -131,12 +124,12 @@ static void read_experts(struct model_desc *m, struct config *c, struct arena *a
     if (!e)
         return;
     const char *method = config_str_or(c, "topk_method", r->sigmoid ? "noaux_tc" : "greedy");
-    need_word(c, "scoring_func", r->sigmoid ? "sigmoid" : "softmax");
+    arch_need_word(c, "scoring_func", r->sigmoid ? "sigmoid" : "softmax");
     e->score = r->sigmoid ? ROUTE_SIGMOID : ROUTE_SOFTMAX;
     e->correction = r->sigmoid;
     e->group = r->sigmoid ? ROUTE_GROUP_BEST2 : ROUTE_GROUP_BEST;
     if (r->sigmoid)
-        need_word(c, "topk_method", "noaux_tc");
+        arch_need_word(c, "topk_method", "noaux_tc");
     else if (strcmp(method, "greedy") && strcmp(method, "group_limited_greedy"))
         config_fault(c, ERR_UNSUPPORTED, "topk_method", "is \"%s\"; supported: greedy, group_limited_greedy", method);
     if (r->sigmoid || strcmp(method, "greedy"))
@@ -145,7 +138,7 @@ static void read_experts(struct model_desc *m, struct config *c, struct arena *a
     e->sum_add = 1e-20f;
     e->scale = (float)config_num_or(c, "routed_scaling_factor", 1e-6, 1e6, r->scale);
     e->shared_bias = m->n_layer && m->layer[0].ffn.bias;
-    e->n_shared_ff = e->n_ff * (int)config_int_or(c, "n_shared_experts", 0, 1 << 10, r->n_shared);
+    arch_shared_experts(e, c, "n_shared_experts", r->n_shared, e->n_ff);
     arch_experts_by_kind(m, c, e, r->first);
 }
 
@@ -347,7 +340,7 @@ static const struct moe_desc *longcat_experts(struct config *c, struct arena *a)
 {
     struct moe_desc *e = arch_experts(
         c, a, &(struct expert_fields){"n_routed_experts", 512, "moe_topk", 12, "expert_ffn_hidden_size", 2048});
-    need_word(c, "zero_expert_type", "identity");
+    arch_need_word(c, "zero_expert_type", "identity");
     if (!e)
         return NULL;
     e->n_zero = (int)config_int_or(c, "zero_expert_num", 0, ROUTE_EXPERTS_MAX - e->n_expert, 256);

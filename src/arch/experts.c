@@ -58,6 +58,15 @@ void arch_expert_groups(struct moe_desc *e, struct config *c, const char *key, i
                      e->topk_group, e->n_expert / e->n_group, e->top_k);
 }
 
+void arch_shared_experts(struct moe_desc *e, struct config *c, const char *key, int fallback, int width)
+{
+    int64_t n = (int64_t)width * config_int_or(c, key, 0, 1 << 20, fallback);
+    if (n > 1 << 24)
+        config_fault(c, ERR_MISFIT, key, "is too large: together they would be %lld wide", (long long)n);
+    else
+        e->n_shared_ff = (int)n;
+}
+
 /* Whether mlp_only_layers names layer i. */
 static bool dense_only(struct config *c, int i, int n_layer)
 {

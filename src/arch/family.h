@@ -137,6 +137,8 @@ float arch_softcap(struct config *c, const char *key, float fallback);
 /* The model is the language part of a checkpoint with towers: names begin with "language_model.", towers are ignored. After
  * the rest of the description. */
 void arch_wrapped(struct model_desc *m);
+/* A field whose one word that is supported, which is also what it means when absent, is `only`. */
+void arch_need_word(struct config *c, const char *key, const char *only);
 /* The activation that a field names as transformers does. */
 enum act_kind arch_act(struct config *c, const char *key, const char *fallback);
 /* All norms are LayerNorms; otherwise like m->norm. */
@@ -164,6 +166,8 @@ struct expert_fields {
 };
 /* Reads them, and hidden_act, into a description that is otherwise zero, but for scale = 1; NULL when out of memory, a fault. */
 struct moe_desc *arch_experts(struct config *c, struct arena *a, const struct expert_fields *f);
+/* `key` shared experts (`fallback` when absent) of a width each, which are one block of them all. */
+void arch_shared_experts(struct moe_desc *e, struct config *c, const char *key, int fallback, int width);
 /* The number of groups, in field `key`, and topk_group; what they are when absent. */
 void arch_expert_groups(struct moe_desc *e, struct config *c, const char *key, int n_group, int topk_group);
 /* Layer i has experts (nothing when e is NULL). */
@@ -201,6 +205,7 @@ void arch_backbone(struct model_desc *m, struct config *c, struct arena *a, int 
 
 /* The fields of a Mamba mixer; what is absent has Mamba's default. */
 struct mamba1_keys {
+    const char *inner; /* the width, where the file has it; NULL, or without it: expand * hidden_size */
     const char *expand, *state, *rank, *width, *conv_bias, *bias;
 };
 /* NULL when out of memory, a fault; arch_use_mamba1 then does nothing. */

@@ -83,7 +83,7 @@ static bool periodic(struct config *c, int i, const char *period_key, int64_t pe
 /* Jamba (Lieber et al. 2024): Mamba with norms, attention without rope, and experts, each on layers that come round. */
 void arch_jamba(struct model_desc *m, struct config *c, struct arena *a)
 {
-    static const struct mamba1_keys keys = {"mamba_expand", "mamba_d_state",   "mamba_dt_rank",
+    static const struct mamba1_keys keys = {NULL,           "mamba_expand",    "mamba_d_state",  "mamba_dt_rank",
                                             "mamba_d_conv", "mamba_conv_bias", "mamba_proj_bias"};
     arch_dense(m, c, a, &(struct dense_rule){.n_kv_head = 8, .n_context = 262144});
     struct mamba1_desc *d = arch_mamba1(m, c, a, &keys);

@@ -3,10 +3,11 @@
 
 #include "arch/family.h"
 
-/* Llama (Touvron et al. 2023; Llama 3: Dubey et al. 2024). */
+/* Llama (Touvron et al. 2023; Llama 3: Dubey et al. 2024). Where there are layer_types, they may name layers with a window. */
 void arch_llama(struct model_desc *m, struct config *c, struct arena *a)
 {
     arch_dense(m, c, a, &(struct dense_rule){0});
+    arch_windows(m, c, arch_window(c, 0), m->n_layer);
 }
 
 /* Mistral 7B (Jiang et al. 2023): Llama without biases; every layer sees a window of keys when sliding_window is a number. */
@@ -113,6 +114,10 @@ void arch_internlm2(struct model_desc *m, struct config *c, struct arena *a)
 void arch_minicpm(struct model_desc *m, struct config *c, struct arena *a)
 {
     arch_dense(m, c, a, &(struct dense_rule){0});
+    if (config_has(c, "sparse_config"))
+        config_fault(c, ERR_UNSUPPORTED, "sparse_config", "is set; supported: null (no block-sparse attention)");
+    if (config_int_or(c, "num_experts", 0, 1 << 20, 0))
+        config_fault(c, ERR_UNSUPPORTED, "num_experts", "is not 0; supported: dense models");
     m->embed_scale = (float)config_num_or(c, "scale_emb", 1e-6, 1e6, 1);
     m->residual_scale =
         (float)(config_num_or(c, "scale_depth", 1e-6, 1e6, 1) / __builtin_sqrt(m->n_layer > 0 ? m->n_layer : 1));

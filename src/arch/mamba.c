@@ -55,7 +55,7 @@ static int kernel(struct config *c, const char *key)
     return (int)config_int_or(c, key, 2, CONV_WIDTH_MAX, 4);
 }
 
-/* expand * hidden_size, which intermediate_size may say, too. */
+/* expand * hidden_size. */
 static int64_t expanded(const struct model_desc *m, struct config *c, const char *key)
 {
     int64_t n = config_int_or(c, key, 1, 64, 2) * m->n_embd;
@@ -82,7 +82,8 @@ struct mamba1_desc *arch_mamba1(const struct model_desc *m, struct config *c, st
         return NULL;
     }
     arch_need_silu(c, "hidden_act");
-    d->n = (int)expanded(m, c, k->expand);
+    d->n =
+        (int)(k->inner && config_has(c, k->inner) ? config_int(c, k->inner, 1, WIDTH_MAX) : expanded(m, c, k->expand));
     d->n_state = (int)config_int_or(c, k->state, 1, MAMBA1_STATE_MAX, 16);
     d->dt_rank = time_rank(m, c, k->rank);
     d->width = kernel(c, k->width);
@@ -171,8 +172,8 @@ static int layers(struct config *c)
     return (int)config_int(c, "num_hidden_layers", 1, DESC_LAYERS_MAX);
 }
 
-static const struct mamba1_keys mamba1_keys = {"expand",      "state_size",    "time_step_rank",
-                                               "conv_kernel", "use_conv_bias", "use_bias"};
+static const struct mamba1_keys mamba1_keys = {"intermediate_size", "expand",        "state_size", "time_step_rank",
+                                               "conv_kernel",       "use_conv_bias", "use_bias"};
 
 static void mamba(struct model_desc *m, struct config *c, struct arena *a, const struct norm_desc *norm)
 {
@@ -186,10 +187,13 @@ static void mamba(struct model_desc *m, struct config *c, struct arena *a, const
     }
 }
 
-/* Mamba (Gu and Dao 2023): layers of nothing but the mixer. */
+/* Mamba (Gu and Dao 2023): layers of nothing but the mixer; use_bcdt_rms makes it a Falcon Mamba. */
 void arch_mamba(struct model_desc *m, struct config *c, struct arena *a)
 {
-    mamba(m, c, a, NULL);
+    if (config_bool_or(c, "use_bcdt_rms", false))
+        arch_falcon_mamba(m, c, a);
+    else
+        mamba(m, c, a, NULL);
 }
 
 /* Falcon Mamba (Zuo et al. 2024): Mamba whose time step, B and C are normalised. */

@@ -63,9 +63,7 @@ void arch_minimax_m2(struct model_desc *m, struct config *c, struct arena *a)
                &(struct dense_rule){.head_dim = 128, .n_kv_head = 8, .n_context = 196608, .rope = {.theta = 5e6}});
     struct moe_desc *e = arch_experts(
         c, a, &(struct expert_fields){"num_local_experts", 256, "num_experts_per_tok", 8, "intermediate_size", 1536});
-    const char *scores = config_str_or(c, "scoring_func", "sigmoid");
-    if (strcmp(scores, "sigmoid"))
-        config_fault(c, ERR_UNSUPPORTED, "scoring_func", "is \"%s\"; supported: sigmoid", scores);
+    arch_need_word(c, "scoring_func", "sigmoid");
     if (config_int_or(c, "shared_intermediate_size", 0, 1 << 24, 0))
         config_fault(c, ERR_UNSUPPORTED, "shared_intermediate_size", "is not 0; shared experts are not known here");
     block_sparse_names(m);

@@ -6,6 +6,9 @@
 /* What the routers of these families share: sigmoid scores, corrected for the choice, normalized and scaled. */
 static void sigmoid_router(struct moe_desc *e, struct config *c)
 {
+    if (strcmp(config_str_or(c, "scoring_func", ""), "noaux_tc")) /* dots.llm1 has the method's name there */
+        arch_need_word(c, "scoring_func", "sigmoid");
+    arch_need_word(c, "topk_method", "noaux_tc");
     e->score = ROUTE_SIGMOID;
     e->group = ROUTE_GROUP_BEST2;
     e->correction = true;
@@ -14,29 +17,17 @@ static void sigmoid_router(struct moe_desc *e, struct config *c)
     e->scale = (float)config_num_or(c, "routed_scaling_factor", 1e-6, 1e6, 1);
 }
 
-/* `key` shared experts of a width each, which are one block of them all. */
-static void shared_experts(struct moe_desc *e, struct config *c, const char *key, int fallback, int width)
-{
-    int64_t n = width * config_int_or(c, key, 0, 1 << 20, fallback);
-    if (n > 1 << 24)
-        config_fault(c, ERR_MISFIT, key, "is too large: together they would be %lld wide", (long long)n);
-    else
-        e->n_shared_ff = (int)n;
-}
-
 /* DeepSeek MoE 16B (Dai et al. 2024): Llama's attention, the softmax over all experts. */
 void arch_deepseek(struct model_desc *m, struct config *c, struct arena *a)
 {
     arch_dense(m, c, a, &(struct dense_rule){0});
-    const char *scores = config_str_or(c, "scoring_func", "softmax");
-    if (strcmp(scores, "softmax"))
-        config_fault(c, ERR_UNSUPPORTED, "scoring_func", "is \"%s\"; supported: softmax", scores);
+    arch_need_word(c, "scoring_func", "softmax");
     if (!config_has(c, "n_routed_experts"))
         return;
     struct moe_desc *e = arch_experts(
         c, a, &(struct expert_fields){"n_routed_experts", 64, "num_experts_per_tok", 6, "moe_intermediate_size", 1407});
     if (e) {
-        shared_experts(e, c, "n_shared_experts", 0, e->n_ff);
+        arch_shared_experts(e, c, "n_shared_experts", 0, e->n_ff);
         e->normalize = config_bool_or(c, "norm_topk_prob", false);
         e->sum_add = 1e-20f;
     }
@@ -53,7 +44,7 @@ void arch_dots1(struct model_desc *m, struct config *c, struct arena *a)
     if (e) {
         sigmoid_router(e, c);
         e->normalize = config_bool_or(c, "norm_topk_prob", false);
-        shared_experts(e, c, "n_shared_experts", 0, e->n_ff);
+        arch_shared_experts(e, c, "n_shared_experts", 0, e->n_ff);
         arch_expert_groups(e, c, "n_group", 1, 1);
     }
     for (int i = 0; i < m->n_layer; i++)
@@ -76,7 +67,7 @@ void arch_glm4_moe(struct model_desc *m, struct config *c, struct arena *a)
         &(struct expert_fields){"n_routed_experts", 128, "num_experts_per_tok", 8, "moe_intermediate_size", 1408});
     if (e) {
         sigmoid_router(e, c);
-        shared_experts(e, c, "n_shared_experts", 1, e->n_ff);
+        arch_shared_experts(e, c, "n_shared_experts", 1, e->n_ff);
         arch_expert_groups(e, c, "n_group", 1, 1);
     }
     for (int i = 0; i < m->n_layer; i++) {
@@ -104,7 +95,7 @@ void arch_solar_open(struct model_desc *m, struct config *c, struct arena *a)
         &(struct expert_fields){"n_routed_experts", 128, "num_experts_per_tok", 8, "moe_intermediate_size", 1280});
     if (e) {
         sigmoid_router(e, c);
-        shared_experts(e, c, "n_shared_experts", 1, e->n_ff);
+        arch_shared_experts(e, c, "n_shared_experts", 1, e->n_ff);
         arch_expert_groups(e, c, "n_group", 1, 1);
     }
     for (int i = 0; i < m->n_layer; i++) {
@@ -132,7 +123,7 @@ void arch_exaone_moe(struct model_desc *m, struct config *c, struct arena *a)
     if (e) {
         sigmoid_router(e, c);
         e->scale = (float)config_num_or(c, "routed_scaling_factor", 1e-6, 1e6, 2.5);
-        shared_experts(e, c, "num_shared_experts", 1, e->n_ff);
+        arch_shared_experts(e, c, "num_shared_experts", 1, e->n_ff);
         arch_expert_groups(e, c, "n_group", 1, 1);
     }
     int window = arch_window(c, 4096);
@@ -155,9 +146,10 @@ void arch_afmoe(struct model_desc *m, struct config *c, struct arena *a)
         c, a, &(struct expert_fields){"num_experts", 64, "num_experts_per_tok", 6, "moe_intermediate_size", 1408});
     if (e) {
         sigmoid_router(e, c);
+        arch_need_word(c, "score_func", "sigmoid");
         e->normalize = config_bool_or(c, "route_norm", true);
         e->scale = (float)config_num_or(c, "route_scale", 1e-6, 1e6, 1);
-        shared_experts(e, c, "num_shared_experts", 2, e->n_ff);
+        arch_shared_experts(e, c, "num_shared_experts", 2, e->n_ff);
         arch_expert_groups(e, c, "n_group", 1, 1);
     }
     arch_windows_every(m, c, arch_window(c, 1024),
@@ -194,10 +186,11 @@ void arch_ernie4_5_moe(struct model_desc *m, struct config *c, struct arena *a)
     struct moe_desc *e =
         arch_experts(c, a, &(struct expert_fields){"moe_num_experts", 64, "moe_k", 6, "moe_intermediate_size", 1536});
     if (e) {
+        arch_need_word(c, "moe_gate_act", "softmax");
         e->normalize = true;
         e->sum_min = (float)config_num_or(c, "moe_norm_min", 0, 1, 1e-12);
         e->correction = e->may_lack_correction = true;
-        shared_experts(e, c, "moe_num_shared_experts", 2, e->n_ff);
+        arch_shared_experts(e, c, "moe_num_shared_experts", 2, e->n_ff);
     }
     if (config_bool_or(c, "use_bias", false))
         config_fault(c, ERR_UNSUPPORTED, "use_bias", "is true; supported: false");
@@ -230,8 +223,8 @@ void arch_bailing_moe(struct model_desc *m, struct config *c, struct arena *a)
         e->bias = e->shared_bias = config_bool_or(c, "use_bias", false);
         arch_expert_groups(e, c, "n_group", 1, 4);
         if (config_bool_or(c, "moe_router_enable_shared_expert", true))
-            shared_experts(e, c, "num_shared_experts", 0,
-                           (int)config_int_or(c, "moe_shared_expert_intermediate_size", 1, 1 << 24, e->n_ff));
+            arch_shared_experts(e, c, "num_shared_experts", 0,
+                                (int)config_int_or(c, "moe_shared_expert_intermediate_size", 1, 1 << 24, e->n_ff));
     }
     int              n_head = (int)config_int(c, "num_attention_heads", 1, m->n_embd);
     int              head_dim = m->n_embd / n_head; /* whatever head_dim says */

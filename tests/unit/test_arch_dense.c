@@ -195,6 +195,12 @@ static void refused(void **state)
          "n_head is 15, a divisor of n_embd"},
         {"gpt2", GPT, "\"n_positions\":0", "n_positions"},
         {"gpt2", GPT, "\"n_inner\":-1", "n_inner"},
+        {"minicpm", USUAL, "\"sparse_config\":{}", "sparse_config is set"},
+        {"minicpm", USUAL, "\"num_experts\":8", "num_experts is not 0"},
+        {"glm4_moe", USUAL, "\"scoring_func\":\"softmax\"", "scoring_func is \"softmax\"; supported: sigmoid"},
+        {"solar_open", USUAL, "\"topk_method\":\"greedy\"", "topk_method is \"greedy\"; supported: noaux_tc"},
+        {"afmoe", USUAL, "\"score_func\":\"softmax\"", "score_func is \"softmax\"; supported: sigmoid"},
+        {"ernie4_5_moe", USUAL, "\"moe_gate_act\":\"sigmoid\"", "moe_gate_act is \"sigmoid\"; supported: softmax"},
         {"gpt2", GPT, "\"add_cross_attention\":true", "add_cross_attention is true; supported: false"},
         {"gpt2", USUAL, "", "n_embd"},
         {"olmo", USUAL, "\"clip_qkv\":-1", "clip_qkv"},
@@ -217,10 +223,40 @@ static void refused(void **state)
     }
 }
 
+/* What families with experts take for absent is not what their dense kin take. */
+static void absent(void **state)
+{
+    static const struct {
+        const char *type, *fields;
+        int         n_kv_head;
+        double      eps, theta, factor;
+        int64_t     original_context;
+    } cases[] = {
+        {"mixtral", "\"head_dim\":64", 8, 1e-5, 1e6, 1, 0},
+        {"qwen2_moe", "\"head_dim\":64", 16, 1e-6, 1e4, 1, 0},
+        {"qwen3_moe", "\"head_dim\":64", 4, 1e-6, 1e4, 1, 0},
+        {"gpt_oss", "", 8, 1e-5, 1.5e5, 32, 4096},
+        {"ministral3", "", 8, 1e-5, 1e6, 16, 16384},
+    };
+    struct fixture f;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (describe(&f, cases[i].type, USUAL, cases[i].fields))
+            fail_msg("%s %s: %s", cases[i].type, cases[i].fields, f.e.msg);
+        assert_int_equal(f.m.layer[0].attn.n_kv_head, cases[i].n_kv_head);
+        assert_int_equal(f.m.layer[0].attn.window, strcmp(cases[i].type, "gpt_oss") ? 0 : 128);
+        assert_float_equal(f.m.norm.eps, cases[i].eps, 1e-9);
+        assert_float_equal(f.m.rope[0].theta, cases[i].theta, 0);
+        assert_float_equal(f.m.rope[0].factor, cases[i].factor, 0);
+        assert_int_equal(f.m.rope[0].original_context, cases[i].original_context);
+        done(&f);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(acts),    cmocka_unit_test(biases),
-                                       cmocka_unit_test(ropes),   cmocka_unit_test(apertus_rope),
-                                       cmocka_unit_test(numbers), cmocka_unit_test(refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(acts),    cmocka_unit_test(biases),  cmocka_unit_test(ropes), cmocka_unit_test(apertus_rope),
+        cmocka_unit_test(numbers), cmocka_unit_test(refused), cmocka_unit_test(absent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

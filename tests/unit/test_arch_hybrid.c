@@ -117,6 +117,21 @@ static void refuse(const char *type, const char *fields, const char *first, cons
     made_deinit(&x);
 }
 
+/* intermediate_size is the width of a mixer, whatever expand says (Falcon Mamba 7B: 16). */
+static void test_width(void **state)
+{
+    static const char fields[] = "\"hidden_size\":32,\"vocab_size\":9,\"num_hidden_layers\":1,\"expand\":16";
+    struct made       x;
+    (void)state;
+    for (int said = 0; said < 2; said++) {
+        char all[256];
+        snprintf(all, sizeof all, "%s%s", fields, said ? ",\"intermediate_size\":64" : "");
+        assert_int_equal(make(&x, "falcon_mamba", all), 0);
+        assert_int_equal(x.m.layer[0].mamba1->n, said ? 64 : 512);
+        made_deinit(&x);
+    }
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -155,6 +170,6 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_kinds), cmocka_unit_test(test_time_limits),
-                                       cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_width), cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
