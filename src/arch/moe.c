@@ -1,6 +1,4 @@
 /* Families that are those of their dense kin but for experts instead of a feed-forward block. */
-#include <string.h>
-
 #include "arch/family.h"
 
 static const struct layout_rule mixtral_layout[] = {
