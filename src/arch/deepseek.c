@@ -287,6 +287,20 @@ void arch_youtu(struct model_desc *m, struct config *c, struct arena *a)
         d->whole = true;
 }
 
+/* The language model of Youtu-VL, whose files call it by its bare names or as a part of the whole. */
+void arch_youtu_vl(struct model_desc *m, struct config *c, struct arena *a)
+{
+    static const struct layout_prefix whole[] = {{"language_model.model.", "model.language_model."},
+                                                 {"language_model.model.", "model."},
+                                                 {"language_model.lm_head", "lm_head"},
+                                                 {0}};
+    static const char *const towers[] = {"*.rotary_emb.inv_freq", "*siglip2.*", "*vision_tower.*", "*merger.*", NULL};
+    arch_youtu(m, c, a);
+    m->prefix = "language_model.";
+    m->layout_prefix = whole;
+    m->ignore = towers;
+}
+
 /* MiniCPM3 (2024): scaled embeddings, residuals and logits. The MLX layout keeps kv_b_proj. */
 void arch_minicpm3(struct model_desc *m, struct config *c, struct arena *a)
 {

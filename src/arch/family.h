@@ -81,6 +81,7 @@ void arch_solar_open(struct model_desc *m, struct config *c, struct arena *a);
 void arch_stablelm(struct model_desc *m, struct config *c, struct arena *a);
 void arch_starcoder2(struct model_desc *m, struct config *c, struct arena *a);
 void arch_youtu(struct model_desc *m, struct config *c, struct arena *a);
+void arch_youtu_vl(struct model_desc *m, struct config *c, struct arena *a);
 
 /* How a family's rope differs from Llama's; all zero: not at all. */
 struct rope_rule {

@@ -86,6 +86,7 @@ static const struct family families[] = {
     {"starcoder2", "llama", "StarCoder 2", "attention", arch_starcoder2},
     {"youtu", "deepseek_v3", "Youtu-LLM", "latent attention", arch_youtu},
     {"youtu_llm", "deepseek_v3", "Youtu-LLM", "latent attention", arch_youtu},
+    {"youtu_vl", "youtu", "Youtu-VL (language part)", "latent attention", arch_youtu_vl},
 };
 
 const struct family *arch_families(size_t *n)
