@@ -96,7 +96,7 @@ static void names(struct model_desc *m)
         {.param = "*.switch_mlp.fc2", .from = "*.experts.#.down_proj"},
         {0},
     };
-    static const char *const ignored[] = {"mtp.*", NULL}, *const ignored_tied[] = {"mtp.*", "lm_head.*", NULL};
+    static const char *const ignored[] = {"mtp.*", NULL};
     m->name[NAME_Q] = "mixer.q_proj";
     m->name[NAME_K] = "mixer.k_proj";
     m->name[NAME_V] = "mixer.v_proj";
@@ -112,7 +112,9 @@ static void names(struct model_desc *m)
     m->name[NAME_LATENT_IN] = "mixer.fc1_latent_proj";
     m->name[NAME_LATENT_OUT] = "mixer.fc2_latent_proj";
     m->layout = layout;
-    m->ignore = m->tie == TIE_YES ? ignored_tied : ignored;
+    m->ignore = ignored;
+    if (m->tie == TIE_YES)
+        m->tie = TIE_BY_FILE; /* neither reference ties a head that is there */
 }
 
 /* One block; the layer's one norm stands before it. */
