@@ -60,10 +60,12 @@ static struct mla_desc *read_mla(struct model_desc *m, struct config *c, struct 
                            .nope = (int)config_int_or(c, "qk_nope_head_dim", 1, 1 << 20, 128),
                            .rope_dim = (int)config_int_or(c, "qk_rope_head_dim", 1, 1 << 20, 64),
                            .v_dim = (int)config_int_or(c, "v_head_dim", 1, 1 << 20, 128),
+                           .bias = config_bool_or(c, "attention_bias", false),
                            .kv_norm = m->norm,
                            .rope = -1,
                            .kv_scale = 1};
     d->scale = (float)(1 / sqrt((double)d->nope + d->rope_dim));
+    arch_need_silu(c, "hidden_act"); /* of the convolutions, too */
     if (config_has(c, "q_lora_rank"))
         config_fault(c, ERR_UNSUPPORTED, "q_lora_rank", "is set; supported: null");
     if (!config_bool_or(c, "mla_use_nope", true))
