@@ -40,8 +40,8 @@ void arch_phimoe(struct model_desc *m, struct config *c, struct arena *a)
     if (e) {
         e->score = ROUTE_SPARSE_MIXER;
         e->jitter = (float)config_num_or(c, "router_jitter_noise", 0, 1, 0.01);
-        if (e->top_k > 2)
-            config_fault(c, ERR_UNSUPPORTED, "num_experts_per_tok", "is %d; supported: 1, 2", e->top_k);
+        if (e->top_k != 2)
+            config_fault(c, ERR_UNSUPPORTED, "num_experts_per_tok", "is %d; supported: 2", e->top_k);
     }
     block_sparse_names(m);
     m->norm.kind = NORM_LAYER;

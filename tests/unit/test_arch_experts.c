@@ -122,6 +122,9 @@ static void experts(void **state)
     assert_int_not_equal(try(&f, "mixtral", "\"hidden_act\":\"xielu\""), 0);
     assert_non_null(strstr(f.e.msg, "hidden_act is xielu"));
     done(&f);
+    assert_int_not_equal(try(&f, "phimoe", "\"num_experts_per_tok\":1"), 0);
+    assert_non_null(strstr(f.e.msg, "num_experts_per_tok is 1; supported: 2"));
+    done(&f);
     assert_int_not_equal(try(&f, "qwen3_next", "\"hidden_act\":\"gelu\""), 0);
     assert_non_null(strstr(f.e.msg, "hidden_act is \"gelu\"; supported: silu"));
     done(&f);
