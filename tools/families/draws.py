@@ -46,7 +46,7 @@ def draw_mla(rng, c):
     c["v_head_dim"] = rng.randint(4, 40)
 
 
-def draw_experts(rng, c, field):
+def draw_experts(rng, row, c, field):
     if c.get("n_group", 1) not in (1, None):
         c["n_group"] = rng.randint(2, 3)
         c["topk_group"] = rng.randint(1, c["n_group"])
@@ -54,7 +54,7 @@ def draw_experts(rng, c, field):
         c["num_experts_per_tok"] = rng.randint(1, 2 * c["topk_group"])
         return
     c[field] = rng.randint(2, 9)
-    if "num_experts_per_tok" in c:
+    if "num_experts_per_tok" in c and row.model_type != "phimoe":  # of two
         c["num_experts_per_tok"] = rng.randint(1, min(4, c[field]))
 
 
@@ -107,7 +107,7 @@ def draw_sizes(rng, row, c):
             c[field] = rng.choice([32, 64, 96, rng.randint(8, 160)])
     for field in ("num_experts", "num_local_experts", "n_routed_experts"):
         if c.get(field, 1) > 1:
-            draw_experts(rng, c, field)
+            draw_experts(rng, row, c, field)
     for field in ("state_size", "ssm_state_size", "mamba_d_state"):
         if field in c:
             c[field] = 4 * rng.randint(1, 8)

@@ -47,7 +47,7 @@ FIELDS = {
     "chunk_size": [4, 8, 16], "mamba_chunk_size": [4, 8, 16], "mlp_hidden_act": ACTS + ["relu2"] * 6,
 }
 # Fields that stand for another family's shape or that a row must keep.
-KEPT = {"gemma": {"hidden_act"}, "gpt_oss": {"hidden_act"}, "nemotron_h": {"sliding_window", "attention_bias", "time_step_limit"}}
+KEPT = {"gemma": {"hidden_act"}, "kimi_linear": {"q_lora_rank"}, "gpt_oss": {"hidden_act"}, "nemotron_h": {"sliding_window", "attention_bias", "time_step_limit"}}
 SILU = ("mamba", "falcon_mamba", "mamba2", "bamba", "falcon_h1", "granitemoehybrid", "jamba", "qwen3_next",
         "qwen3_5", "qwen3_5_moe", "kimi_linear")  # as the mixer's activation
 WINDOWED = ("gemma", "gpt_oss", "cohere2", "olmo3", "exaone", "dots1", "afmoe")  # which transformers needs there
@@ -55,7 +55,8 @@ PARTIAL = ("phi", "glm", "glm4", "stablelm", "nemotron", "glm4_moe", "phi3")
 MLX_FIELDS = {"attention_bias", "mlp_bias", "n_shared_experts", "first_k_dense_replace", "scale_emb", "scale_depth",
               "dim_model_base"}  # that mlx-lm reads, where nobody else has the family
 NAMES = {"model_type", "architectures"}
-LAYER_KINDS = [{"full_attention", "sliding_attention"}, {"conv", "full_attention"}, {"linear_attention", "full_attention"}]
+LAYER_KINDS = [{"full_attention", "sliding_attention"}, {"conv", "full_attention"}, {"linear_attention", "full_attention"},
+               {"linear_attention", "full_attention", "mlp", "moe"}]
 
 
 def class_fields(model_type):
@@ -86,7 +87,8 @@ def draw_options(rng, row, c, fields):
         if field in tied or field not in known or rng.random() < 0.6:
             continue
         c[field] = choices(rng, c) if callable(choices) else rng.choice(choices)
-    if not row.extra and not tied & {"layer_types", "layers_block_type", "full_attn_idxs", "sliding_window_pattern"}:
+    if not row.extra and not tied & {"layer_types", "layers_block_type", "full_attn_idxs", "sliding_window_pattern",
+                                     "linear_attn_config"}:
         draw_layers(rng, c)
 
 
