@@ -142,12 +142,6 @@ static void read_experts(struct model_desc *m, struct config *c, struct arena *a
     arch_experts_by_kind(m, c, e, r->first);
 }
 
-/* Tensors that are left aside: rotary buffers and the layers of multi-token prediction. */
-static void ignore_further(struct model_desc *m)
-{
-    m->ignore_further_layers = true;
-}
-
 /* DeepSeek-V2 (2024): its router's weights are never normalised. The MLX layout keeps kv_b_proj. */
 void arch_deepseek_v2(struct model_desc *m, struct config *c, struct arena *a)
 {
@@ -159,7 +153,7 @@ void arch_deepseek_v2(struct model_desc *m, struct config *c, struct arena *a)
         m, c, a,
         &(struct routing){
             .n_expert = 64, .top_k = 6, .n_ff = 1407, .n_group = 1, .topk_group = 1, .n_shared = 2, .scale = 1});
-    ignore_further(m);
+    m->ignore_further_layers = true;
 }
 
 static const struct routing v3_routing = {.sigmoid = true,
@@ -178,7 +172,7 @@ void arch_deepseek_v3(struct model_desc *m, struct config *c, struct arena *a)
 {
     describe(m, c, a, 4096, true);
     read_experts(m, c, a, &v3_routing);
-    ignore_further(m);
+    m->ignore_further_layers = true;
 }
 
 /* The language model of Kimi K2.5: DeepSeek-V3's. */
@@ -216,7 +210,7 @@ void arch_deepseek_v32(struct model_desc *m, struct config *c, struct arena *a)
     if (d)
         read_indexer(m, c, d, false);
     read_experts(m, c, a, &v3_routing);
-    ignore_further(m);
+    m->ignore_further_layers = true;
 }
 
 /* Layers that take over the choice of the layer before, by indexer_types, index_topk_pattern or index_topk_freq. */
@@ -256,7 +250,7 @@ void arch_glm_moe_dsa(struct model_desc *m, struct config *c, struct arena *a)
         share_indexers(m, c, a, d);
     }
     read_experts(m, c, a, &r);
-    ignore_further(m);
+    m->ignore_further_layers = true;
 }
 
 /* GLM-4.7-Flash (2026). */
@@ -274,7 +268,7 @@ void arch_glm4_moe_lite(struct model_desc *m, struct config *c, struct arena *a)
                                    .scale = 1.8f,
                                    .normalize = true,
                                    .first = 1});
-    ignore_further(m);
+    m->ignore_further_layers = true;
 }
 
 /* Youtu-LLM (2025): dense. The MLX layout keeps kv_b_proj. */

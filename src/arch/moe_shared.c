@@ -57,14 +57,14 @@ void arch_dots1(struct model_desc *m, struct config *c, struct arena *a)
     arch_experts_from(m, c, e, 0);
 }
 
-/* GLM 4.5 and 4.6 (Z.ai 2025): half of each head rotates; norms of queries and keys where use_qk_norm says so. */
-void arch_glm4_moe(struct model_desc *m, struct config *c, struct arena *a)
+/* GLM 4.5's layers with experts of `n_ff` when absent, from layer `first` on when absent. */
+static void glm(struct model_desc *m, struct config *c, struct arena *a, const struct dense_rule *d, int n_ff,
+                int first)
 {
-    arch_dense(m, c, a,
-               &(struct dense_rule){.n_kv_head = 8, .n_context = 131072, .eps = 1e-5, .rope = {.partial = 0.5}});
+    arch_dense(m, c, a, d);
     struct moe_desc *e = arch_experts(
         c, a,
-        &(struct expert_fields){"n_routed_experts", 128, "num_experts_per_tok", 8, "moe_intermediate_size", 1408});
+        &(struct expert_fields){"n_routed_experts", 128, "num_experts_per_tok", 8, "moe_intermediate_size", n_ff});
     if (e) {
         sigmoid_router(e, c);
         arch_shared_experts(e, c, "n_shared_experts", 1, e->n_ff);
@@ -77,35 +77,27 @@ void arch_glm4_moe(struct model_desc *m, struct config *c, struct arena *a)
     }
     m->ignore_further_layers = true;
     m->layout = arch_experts_layout;
-    arch_experts_from(m, c, e, 1);
+    arch_experts_from(m, c, e, first);
+}
+
+/* GLM 4.5 and 4.6 (Z.ai 2025): half of each head rotates; norms of queries and keys where use_qk_norm says so. */
+void arch_glm4_moe(struct model_desc *m, struct config *c, struct arena *a)
+{
+    glm(m, c, a, &(struct dense_rule){.n_kv_head = 8, .n_context = 131072, .eps = 1e-5, .rope = {.partial = 0.5}}, 1408,
+        1);
 }
 
 /* Solar Open (Upstage 2025): GLM 4.5 with whole heads that rotate and experts in every layer. */
 void arch_solar_open(struct model_desc *m, struct config *c, struct arena *a)
 {
-    arch_dense(m, c, a,
-               &(struct dense_rule){.n_ff = 10240,
-                                    .head_dim = 128,
-                                    .n_kv_head = 8,
-                                    .n_context = 131072,
-                                    .eps = 1e-5,
-                                    .rope = {.theta = 1e6, .partial = 1}});
-    struct moe_desc *e = arch_experts(
-        c, a,
-        &(struct expert_fields){"n_routed_experts", 128, "num_experts_per_tok", 8, "moe_intermediate_size", 1280});
-    if (e) {
-        sigmoid_router(e, c);
-        arch_shared_experts(e, c, "n_shared_experts", 1, e->n_ff);
-        arch_expert_groups(e, c, "n_group", 1, 1);
-    }
-    for (int i = 0; i < m->n_layer; i++) {
-        m->layer[i].attn.o_bias = false;
-        if (config_bool_or(c, "use_qk_norm", false))
-            m->layer[i].attn.qk_norm = m->norm;
-    }
-    m->ignore_further_layers = true;
-    m->layout = arch_experts_layout;
-    arch_experts_from(m, c, e, 0);
+    glm(m, c, a,
+        &(struct dense_rule){.n_ff = 10240,
+                             .head_dim = 128,
+                             .n_kv_head = 8,
+                             .n_context = 131072,
+                             .eps = 1e-5,
+                             .rope = {.theta = 1e6, .partial = 1}},
+        1280, 0);
 }
 
 static const struct layout_rule exaone_moe_layout[] = {
