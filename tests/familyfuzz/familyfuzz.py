@@ -9,9 +9,9 @@ the program has, its sizes, features and values (tools/families/draws.py), and t
     and from the MLX layout that `mlxcel convert` makes of it, whose tensors are mlx-lm's byte for byte;
   - other chunks and threads change no byte;
   - quantized, the model computes what its weights say when they are written out.
-Draws that nothing can decide are passed over and counted: a config that transformers or, naming the field, the program refuses,
-logits that hang on rounding (a router's tie). The first difference is printed with its seed; `--seed N --draws 1` repeats it, and
-its files stay under build/familyfuzz. Exit status 1 then.
+Draws that nothing can decide are passed over and counted: a config that transformers or, naming the field, the program
+refuses, logits that hang on rounding (a router's tie). Where the references differ, transformers is taken as right. The
+first difference is printed with its seed; `--seed N --draws 1` repeats it, and its files stay under build/familyfuzz. Exit status 1 then.
 """
 import argparse
 import collections

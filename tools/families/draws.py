@@ -80,7 +80,8 @@ def draw_ssm(rng, row, c):
 def draw_state(rng, c):
     """Sizes of mixers that have fields of their own."""
     if "num_heads" in c and "state_size" in c:  # mamba2
-        c |= {"n_groups": rng.randint(1, 3) if c["n_groups"] > 1 else 1, "head_dim": 4 * rng.randint(1, 5), "expand": rng.choice([1, 2])}
+        c |= {"n_groups": rng.randint(1, 3) if c["n_groups"] > 1 else 1, "head_dim": 4 * rng.randint(1, 5),
+              "expand": rng.choice([1, 2])}
         c["num_heads"] = c["n_groups"] * 2 * rng.randint(1, 3)
         c["hidden_size"] = c["num_heads"] * c["head_dim"] // c["expand"]
     elif "state_size" in c:

@@ -34,7 +34,8 @@ FIELDS = {
     "moe_layer_interval": [1, 2], "moe_norm_min": [1e-12, 0.6], "topk_method": ["greedy", "group_limited_greedy"],
     "use_expert_bias": BOTH, "moe_latent_size": [None, 24, 40],
     "mlp_layer_types": lambda rng, c: rng.choices(["dense", "sparse", "sparse"], k=c["num_hidden_layers"]),
-    "expert_layer_period": [1, 2, 3], "expert_layer_offset": [0, 1], "attn_layer_period": [1, 2, 3], "attn_layer_offset": [0, 1],
+    "expert_layer_period": [1, 2, 3], "expert_layer_offset": [0, 1],
+    "attn_layer_period": [1, 2, 3], "attn_layer_offset": [0, 1],
     # latent attention
     "q_lora_rank": [None, 24, 48],
     # states
@@ -47,7 +48,8 @@ FIELDS = {
     "chunk_size": [4, 8, 16], "mamba_chunk_size": [4, 8, 16], "mlp_hidden_act": ACTS + ["relu2"] * 6,
 }
 # Fields that stand for another family's shape or that a row must keep.
-KEPT = {"gemma": {"hidden_act"}, "kimi_linear": {"q_lora_rank"}, "gpt_oss": {"hidden_act"}, "nemotron_h": {"sliding_window", "attention_bias", "time_step_limit"}}
+KEPT = {"gemma": {"hidden_act"}, "kimi_linear": {"q_lora_rank"}, "gpt_oss": {"hidden_act"},
+        "nemotron_h": {"sliding_window", "attention_bias", "time_step_limit"}}
 SILU = ("mamba", "falcon_mamba", "mamba2", "bamba", "falcon_h1", "granitemoehybrid", "jamba", "qwen3_next",
         "qwen3_5", "qwen3_5_moe", "kimi_linear")  # as the mixer's activation
 WINDOWED = ("gemma", "gpt_oss", "cohere2", "olmo3", "exaone", "dots1", "afmoe")  # which transformers needs there
@@ -140,6 +142,8 @@ def draw_rope(rng, row, c, fields):
         new["partial_rotary_factor"] = partial
         dims = int(dims * partial)
     kind = rng.choice(["default", "linear", "dynamic", "llama3", "yarn", "yarn", "longrope"])
+    if old and "llama_4_scaling_beta" in old:
+        kind = "yarn"  # has the original length, which scales queries
     if kind == "dynamic" and dims <= 2:
         return
     new |= {k: v for k, v in (old or {}).items() if k == "llama_4_scaling_beta"}
@@ -150,8 +154,8 @@ def draw_rope(rng, row, c, fields):
 
 def draw_spelling(rng, row, fields):
     """How config.json says it: the style of the files, the word for the kind of rope, fields left to their defaults."""
-    changed = {"lean": frozenset(f for f in sorted(fields.keys() - NAMES) if rng.random() < 0.5) if rng.random() < 0.5 else frozenset(),
-               "rope_word": rng.choice(["type", "rope_type", "both"])}
+    lean = [f for f in sorted(fields.keys() - NAMES) if rng.random() < 0.5] if rng.random() < 0.5 else []
+    changed = {"lean": frozenset(lean), "rope_word": rng.choice(["type", "rope_type", "both"])}
     if not (row.add or row.drop or row.keep or row.mlx_config):
         changed["style"] = rng.choice(["hub", "t5"])
     return changed
