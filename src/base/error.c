@@ -148,6 +148,22 @@ static int by_name(const void *a, const void *b)
     return c ? c : strcmp(x->msg, y->msg);
 }
 
+/* Sorts, and keeps one of each: a field that is read for every layer is at fault once. */
+static void sort_faults(struct faults *f)
+{
+    size_t n = 0;
+    qsort(f->v, f->n, sizeof *f->v, by_name);
+    for (size_t i = 0; i < f->n; i++) {
+        struct fault x = f->v[i];
+        if (n && !by_name(&f->v[n - 1], &x)) {
+            free(x.name);
+            free(x.msg);
+        } else
+            f->v[n++] = x;
+    }
+    f->n = n;
+}
+
 int faults_report(struct faults *f, struct error *e)
 {
     char   all[ERROR_MSG_MAX];
@@ -156,7 +172,7 @@ int faults_report(struct faults *f, struct error *e)
         return error_nomem(e, "the list of faults");
     if (!f->n)
         return 0;
-    qsort(f->v, f->n, sizeof *f->v, by_name);
+    sort_faults(f);
     for (; i < f->n && i < FAULTS_NAMED; i++) {
         size_t len = strlen(f->v[i].msg) + (i ? 2 : 0);
         if (i && o + len + 32 >= sizeof all)

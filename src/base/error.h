@@ -50,7 +50,7 @@ int error_errno(struct error *e, int en, const char *action, const char *path);
 int         error_http_status(int code);
 const char *error_api_type(int code);
 
-/* Several faults of one input, reported together: sorted by name, 20 named, then "and N more".
+/* Several faults of one input, reported together: sorted by name, each once, 20 named, then "and N more".
  * Zero-initialised is empty. An allocation failure is remembered and reported instead. */
 struct fault;
 struct faults {
