@@ -17,6 +17,21 @@ int arch_pattern(struct config *c, int fallback)
                                                    : (int)config_int_or(c, key, 1, DESC_LAYERS_MAX, fallback);
 }
 
+bool arch_lists_layer(const struct model_desc *m, struct config *c, const char *key, int i, int first)
+{
+    int  n = config_array_len(c, key);
+    bool listed = false;
+    if (n > m->n_layer) {
+        if (i == 0)
+            config_fault(c, ERR_MISFIT, key, "has %d entries, at most num_hidden_layers (%d) are needed", n,
+                         m->n_layer);
+        return false;
+    }
+    for (int k = 0; k < n; k++)
+        listed |= config_array_int(c, key, k, first, m->n_layer - 1 + first) == i + first;
+    return listed;
+}
+
 bool arch_slides(const struct model_desc *m, struct config *c, int i, bool fallback)
 {
     int n = config_array_len(c, "layer_types");

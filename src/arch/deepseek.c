@@ -78,7 +78,9 @@ static struct mla_desc *read_attention(struct model_desc *m, struct config *c, s
                      n_kv, d->n_head);
     d->scale = (float)score_scale(c, d->nope + d->rope_dim);
     interleaved = interleaved && config_bool_or(c, "rope_interleave", true);
-    d->rope = arch_add_rope(m, c, a, d->rope_dim, &(struct rope_rule){.theta = theta, .interleaved = interleaved});
+    d->rope =
+        arch_add_rope(m, c, a, d->rope_dim,
+                      &(struct rope_rule){.theta = theta, .interleaved = interleaved, .dim_key = "qk_rope_head_dim"});
     return d;
 }
 
@@ -213,6 +215,16 @@ void arch_deepseek_v32(struct model_desc *m, struct config *c, struct arena *a)
     m->ignore_further_layers = true;
 }
 
+/* Whether layer i has an indexer of its own by indexer_types. */
+static bool indexes(struct config *c, int i)
+{
+    const char *type = config_array_str(c, "indexer_types", i);
+    bool        full = !strcmp(type, "full");
+    if (!full && strcmp(type, "shared"))
+        config_fault(c, ERR_UNSUPPORTED, "indexer_types", "has \"%s\" at %d; supported: full, shared", type, i);
+    return full;
+}
+
 /* Layers that take over the choice of the layer before, by indexer_types, index_topk_pattern or index_topk_freq. */
 static void share_indexers(struct model_desc *m, struct config *c, struct arena *a, const struct mla_desc *d)
 {
@@ -225,13 +237,15 @@ static void share_indexers(struct model_desc *m, struct config *c, struct arena 
     if (n >= 0 && n != m->n_layer)
         config_fault(c, ERR_MISFIT, "indexer_types", "has %d entries, one for each of %d layers is needed", n,
                      m->n_layer);
+    if (!shared)
+        config_fault(c, ERR_NOMEM, "indexer_types", "could not be read: out of memory");
     if (!shared || (n >= 0 && n != m->n_layer))
         return;
     *shared = *d;
     shared->index_shared = true;
     for (int i = 0; i < m->n_layer; i++) {
         int  skipped = i - offset + 1 > 0 ? i - offset + 1 : 0;
-        bool full = n >= 0 ? strcmp(config_array_str(c, "indexer_types", i), "shared") != 0 : skipped % freq == 0;
+        bool full = n >= 0 ? indexes(c, i) : skipped % freq == 0;
         if (i == 0 && !full)
             config_fault(c, ERR_MISFIT, "indexer_types", "has \"shared\" at 0, where no layer is before");
         if (!full)
@@ -372,6 +386,7 @@ void arch_longcat_flash(struct model_desc *m, struct config *c, struct arena *a)
     longcat_names(m);
     if (!d || !e)
         return;
+    ff.act = e->act;
     if (d->q_rank && config_bool_or(c, "mla_scale_q_lora", true))
         d->scale *= sqrtf((float)m->n_embd / (float)d->q_rank);
     if (config_bool_or(c, "mla_scale_kv_lora", true))

@@ -60,21 +60,12 @@ void arch_expert_groups(struct moe_desc *e, struct config *c, const char *key, i
 
 void arch_shared_experts(struct moe_desc *e, struct config *c, const char *key, int fallback, int width)
 {
-    int64_t n = (int64_t)width * config_int_or(c, key, 0, 1 << 20, fallback);
+    int64_t n = width * config_int_or(c, key, 0, 1 << 20, fallback);
     if (n > 1 << 24)
-        config_fault(c, ERR_MISFIT, key, "is too large: together they would be %lld wide", (long long)n);
+        config_fault(c, ERR_MISFIT, key, "times a width of %d is %lld, at most %d is supported", width, (long long)n,
+                     1 << 24);
     else
         e->n_shared_ff = (int)n;
-}
-
-/* Whether mlp_only_layers names layer i. */
-static bool dense_only(struct config *c, int i, int n_layer)
-{
-    int n = config_array_len(c, "mlp_only_layers");
-    for (int k = 0; k < n; k++)
-        if (config_array_int(c, "mlp_only_layers", k, 0, n_layer - 1) == i)
-            return true;
-    return false;
 }
 
 void arch_use_experts(struct model_desc *m, int i, const struct moe_desc *e)
@@ -114,7 +105,7 @@ void arch_experts_by_step(struct model_desc *m, struct config *c, const struct m
 {
     int64_t step = config_int_or(c, "decoder_sparse_step", 1, 1 << 20, 1);
     for (int i = 0; i < m->n_layer; i++)
-        if ((i + 1) % step == 0 && !dense_only(c, i, m->n_layer))
+        if ((i + 1) % step == 0 && !arch_lists_layer(m, c, "mlp_only_layers", i, 0))
             arch_use_experts(m, i, e);
 }
 

@@ -90,6 +90,7 @@ struct rope_rule {
     double      partial;     /* share of the head that rotates, when absent; 0: always the whole head */
     const char *partial_key; /* where older files have it instead of partial_rotary_factor */
     bool        interleaved; /* pairs are neighbours */
+    const char *dim_key;     /* field that says how wide a head is; NULL: head_dim */
     const char *layer_type;  /* whose object counts where rope_parameters has one per layer type; NULL: it has not */
     /* Where one object counts for all, it is for other layers: these are unscaled, with the base of theta_key (or, without
      * one, the others'). */
@@ -128,6 +129,8 @@ void arch_dense(struct model_desc *m, struct config *c, struct arena *a, const s
 int arch_window(struct config *c, int fallback);
 /* sliding_window_pattern, where there is no layer_types. */
 int arch_pattern(struct config *c, int fallback);
+/* Whether the list of layers' numbers `key`, which counts from `first`, has layer i; false without the list. */
+bool arch_lists_layer(const struct model_desc *m, struct config *c, const char *key, int i, int first);
 /* Whether layer i is "sliding_attention" of layer_types; `fallback` without that field. */
 bool arch_slides(const struct model_desc *m, struct config *c, int i, bool fallback);
 /* Sets window on the layers that slide by layer_types; without it on all layers >= from, or on all but every `every`-th. */

@@ -107,15 +107,6 @@ void arch_jamba(struct model_desc *m, struct config *c, struct arena *a)
     final_names(m);
 }
 
-/* Whether attn_layer_indices names layer i. */
-static bool has_index(const struct model_desc *m, struct config *c, const char *key, int i)
-{
-    for (int k = 0; k < config_array_len(c, key); k++)
-        if (config_array_int(c, key, k, 0, m->n_layer - 1) == i)
-            return true;
-    return false;
-}
-
 /* Bamba (IBM 2024): Mamba 2, and attention with half a rope on the layers that are named. */
 void arch_bamba(struct model_desc *m, struct config *c, struct arena *a)
 {
@@ -125,7 +116,7 @@ void arch_bamba(struct model_desc *m, struct config *c, struct arena *a)
     bool                      listed = has_kinds(m, c, "layers_block_type");
     for (int i = 0; i < m->n_layer; i++)
         if (listed ? arch_layer_kind(c, "layers_block_type", i, "M*") == 'M'
-                   : !has_index(m, c, "attn_layer_indices", i))
+                   : !arch_lists_layer(m, c, "attn_layer_indices", i, 0))
             arch_use_mamba2(&m->layer[i], d);
     final_names(m);
 }

@@ -73,22 +73,13 @@ static struct mla_desc *read_mla(struct model_desc *m, struct config *c, struct 
     return d;
 }
 
-/* Whether layer i (from 0) is in the list of linear_attn_config, which counts from 1. */
-static bool listed(const struct model_desc *m, struct config *s, const char *key, int i)
-{
-    for (int k = 0, n = config_array_len(s, key); k < n; k++)
-        if (config_array_int(s, key, k, 1, m->n_layer) == i + 1)
-            return true;
-    return false;
-}
-
 /* Whether layer i has latent attention: by layer_types, by the two lists, or every fourth. */
 static bool is_full(const struct model_desc *m, struct config *c, struct config *s, int i)
 {
     bool full = i > 0 && i % 4 == 0;
     if (s && config_has(s, "kda_layers") && !config_has(c, "layer_types")) {
-        bool kda = listed(m, s, "kda_layers", i);
-        full = listed(m, s, "full_attn_layers", i);
+        bool kda = arch_lists_layer(m, s, "kda_layers", i, 1);
+        full = arch_lists_layer(m, s, "full_attn_layers", i, 1);
         if (kda == full)
             config_fault(s, ERR_MISFIT, "kda_layers", "and full_attn_layers name layer %d %s, needed in one of them",
                          i + 1, kda ? "both" : "neither");
@@ -98,7 +89,6 @@ static bool is_full(const struct model_desc *m, struct config *c, struct config 
 
 static void experts(struct model_desc *m, struct config *c, struct arena *a)
 {
-    const char      *shared = one_of(c, "num_shared_experts", "n_shared_experts");
     struct moe_desc *e = arch_experts(c, a,
                                       &(struct expert_fields){one_of(c, "num_experts", "num_local_experts"), 256,
                                                               one_of(c, "num_experts_per_token", "num_experts_per_tok"),
@@ -112,12 +102,7 @@ static void experts(struct model_desc *m, struct config *c, struct arena *a)
     e->scale = (float)config_num_or(c, "routed_scaling_factor", 1e-6, 1e6, 2.446);
     e->group = ROUTE_GROUP_BEST2;
     arch_expert_groups(e, c, one_of(c, "num_expert_group", "n_group"), 1, 1);
-    int64_t n_shared = e->n_ff * config_int_or(c, shared, 0, 1 << 10, 1);
-    if (n_shared > 1 << 24)
-        config_fault(c, ERR_MISFIT, shared, "times moe_intermediate_size is %lld, at most %d is supported",
-                     (long long)n_shared, 1 << 24);
-    else
-        e->n_shared_ff = (int)n_shared;
+    arch_shared_experts(e, c, one_of(c, "num_shared_experts", "n_shared_experts"), 1, e->n_ff);
     m->name[NAME_ROUTER_CORRECTION] = "mlp.e_score_correction_bias";
     arch_experts_by_kind(m, c, e, 1);
 }

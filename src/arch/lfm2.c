@@ -27,10 +27,7 @@ static void names(struct model_desc *m)
 /* Whether layer i attends: by layer_types, else by full_attn_idxs, else it does. */
 static bool attends(const struct model_desc *m, struct config *c, int i)
 {
-    int  n = config_array_len(c, "full_attn_idxs");
-    bool listed = n < 0;
-    for (int k = 0; k < n; k++)
-        listed |= config_array_int(c, "full_attn_idxs", k, 0, m->n_layer - 1) == i;
+    bool listed = !config_has(c, "full_attn_idxs") || arch_lists_layer(m, c, "full_attn_idxs", i, 0);
     return arch_attends(m, c, i, "conv", listed);
 }
 

@@ -58,7 +58,8 @@ void arch_phimoe(struct model_desc *m, struct config *c, struct arena *a)
 void arch_minimax_m2(struct model_desc *m, struct config *c, struct arena *a)
 {
     arch_dense(m, c, a,
-               &(struct dense_rule){.head_dim = 128, .n_kv_head = 8, .n_context = 196608, .rope = {.theta = 5e6}});
+               &(struct dense_rule){
+                   .head_dim = 128, .n_kv_head = 8, .n_context = 196608, .rope = {.theta = 5e6, .partial = 1}});
     struct moe_desc *e = arch_experts(
         c, a, &(struct expert_fields){"num_local_experts", 256, "num_experts_per_tok", 8, "intermediate_size", 1536});
     arch_need_word(c, "scoring_func", "sigmoid");

@@ -197,7 +197,7 @@ void arch_rope_of(struct rope_desc *r, struct model_desc *m, struct config *c, s
         config_fault(c, ERR_UNSUPPORTED, "partial_rotary_factor", "is %g; this family rotates the whole head",
                      f.partial);
     if (r->dims % 2)
-        config_fault(c, ERR_MISFIT, "head_dim",
+        config_fault(c, ERR_MISFIT, rule->dim_key ? rule->dim_key : "head_dim",
                      "is %d, of which %d features would rotate; an even number is needed (rotary pairs)", head_dim,
                      r->dims);
 }

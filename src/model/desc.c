@@ -27,7 +27,11 @@ static int validate_attn(const struct model_desc *m, int i, struct error *e)
                          "config.json: num_attention_heads is %d, needed a multiple of num_key_value_heads (%d)",
                          a->n_head, a->n_kv_head);
     if (a->rope >= 0 && (r->dims > a->head_dim || r->dims % 2))
-        return bad(e, m, i, "the rotated width must be even and at most head_dim");
+        return error_set(
+            e, ERR_MISFIT, "rotary_dim",
+            "config.json: rotary_dim (or partial_rotary_factor) makes %d features of a head rotate, needed an "
+            "even number of at most head_dim (%d)",
+            r->dims, a->head_dim);
     return 0;
 }
 
@@ -58,10 +62,11 @@ static int validate_moe(const struct model_desc *m, int i, struct error *e)
 int desc_validate(const struct model_desc *m, struct error *e)
 {
     for (int i = 0; i < m->n_layer; i++) {
-        int err = m->layer[i].mix == MIX_ATTN ? validate_attn(m, i, e) : 0;
+        bool attends = m->layer[i].mix == MIX_ATTN || m->layer[i].mix == MIX_ATTN_MAMBA2;
+        int  err = attends ? validate_attn(m, i, e) : 0;
         if (!err)
             err = validate_ff(m, i, e);
-        if (!err && m->layer[i].ff == FF_MOE)
+        if (!err && (m->layer[i].ff == FF_MOE || m->layer[i].shortcut == FF_MOE))
             err = validate_moe(m, i, e);
         if (err)
             return err;
