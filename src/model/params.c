@@ -83,7 +83,8 @@ void params_add_vector(struct params *p, int layer, const char *name, const char
         return;
     row->suffix = suffix;
     row->n_dim = n_dim;
-    memcpy(row->shape, shape, (size_t)n_dim * sizeof *shape);
+    for (int i = 0; i < n_dim; i++) /* a single number has no shape: NULL */
+        row->shape[i] = shape[i];
     name_weight(p, weight, row->name, 1, param_elements(row));
 }
 
