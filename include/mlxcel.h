@@ -137,7 +137,7 @@ struct mlxcel_info {
     int64_t     active_bytes;  /* of the matrices that decoding one token reads, as stored */
     int64_t     kv_bytes_per_token;
     int64_t     state_bytes; /* recurrent state of one sequence, whatever its length */
-    int64_t     lora_bytes; /* memory of the loaded adapters */
+    int64_t     lora_bytes;  /* memory of the loaded adapters */
     double      load_seconds;
     bool        has_tokenizer, has_template;
 };

@@ -25,9 +25,9 @@
     TOKEN(MOD, "%")                                                                                                    \
     TOKEN(TILDE, "~")                                                                                                  \
     TOKEN(LBRACKET, "[")                                                                                               \
-    TOKEN(RBRACKET, "]") TOKEN(LPAREN, "(") TOKEN(RPAREN, ")") TOKEN(LBRACE, "{") TOKEN(RBRACE, "}") TOKEN(GT, ">")    \
-        TOKEN(LT, "<") TOKEN(ASSIGN, "=") TOKEN(DOT, ".") TOKEN(COLON, ":") TOKEN(PIPE, "|") TOKEN(COMMA, ",")         \
-            TOKEN(SEMICOLON, ";")
+    TOKEN(RBRACKET, "]")                                                                                               \
+    TOKEN(LPAREN, "(") TOKEN(RPAREN, ")") TOKEN(LBRACE, "{") TOKEN(RBRACE, "}") TOKEN(GT, ">") TOKEN(LT, "<")          \
+        TOKEN(ASSIGN, "=") TOKEN(DOT, ".") TOKEN(COLON, ":") TOKEN(PIPE, "|") TOKEN(COMMA, ",") TOKEN(SEMICOLON, ";")
 
 enum token_type {
 #define TOKEN(name, spelling) TOKEN_##name,

@@ -20,10 +20,10 @@ struct value jinja_dict_fromkeys(struct jinja_run *r, struct value self, const s
     METHOD(encode)                                                                                                     \
     METHOD(expandtabs)                                                                                                 \
     METHOD(format_map)                                                                                                 \
-    METHOD(isalnum) METHOD(isalpha) METHOD(isascii) METHOD(isdecimal) METHOD(isdigit) METHOD(isidentifier)             \
-        METHOD(islower) METHOD(isnumeric) METHOD(isprintable) METHOD(isspace) METHOD(istitle) METHOD(isupper)          \
-            METHOD(ljust) METHOD(maketrans) METHOD(rjust) METHOD(swapcase) METHOD(title) METHOD(translate)             \
-                METHOD(zfill)
+    METHOD(isalnum)                                                                                                    \
+    METHOD(isalpha) METHOD(isascii) METHOD(isdecimal) METHOD(isdigit) METHOD(isidentifier) METHOD(islower)             \
+        METHOD(isnumeric) METHOD(isprintable) METHOD(isspace) METHOD(istitle) METHOD(isupper) METHOD(ljust)            \
+            METHOD(maketrans) METHOD(rjust) METHOD(swapcase) METHOD(title) METHOD(translate) METHOD(zfill)
 #define METHOD(name) struct value string_##name(struct jinja_run *r, struct value self, const struct jinja_call *c);
 STRING_METHODS(METHOD)
 #undef METHOD

@@ -281,7 +281,7 @@ struct model_desc {
     /* How files may hold parameters otherwise than in the MLX layout; ends with a NULL param. NULL: no other way. */
     const struct layout_rule   *layout;
     const struct layout_prefix *layout_prefix; /* ends with a NULL name; NULL: none */
-    const struct quantize_rule *quantize; /* ends with a NULL param; NULL: no exceptions */
+    const struct quantize_rule *quantize;      /* ends with a NULL param; NULL: no exceptions */
     /* Tensors that the files may hold and the model ignores: NULL-terminated patterns, '*' matches any run of characters. */
     const char *const *ignore;
     bool               ignore_further_layers; /* also those of layers from n_layer on: multi-token prediction */

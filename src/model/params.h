@@ -32,11 +32,11 @@ struct param {
     int64_t          shape[PARAM_DIMS]; /* [n]; [out, in]; a stack (experts, heads): [n, out, in], its bias [n, out] */
     const char      *why;               /* the config fields that give the shape, for messages */
     struct weight *weight; /* what binding fills: the weight, the n of a stack, or for ROLE_BIAS what it is added to */
-    bool           optional; /* may be in no file; then it is not bound */
-    int            active; /* of a stack: how many of its matrices one row of a step uses; 0: all */
-    struct quant   quant;  /* as bound; mode QUANT_NONE: dense */
-    enum dtype     dtype;  /* of the plane in use */
-    size_t         bytes;  /* of all its planes in the files; 0: not bound */
+    bool           optional;    /* may be in no file; then it is not bound */
+    int            active;      /* of a stack: how many of its matrices one row of a step uses; 0: all */
+    struct quant   quant;       /* as bound; mode QUANT_NONE: dense */
+    enum dtype     dtype;       /* of the plane in use */
+    size_t         bytes;       /* of all its planes in the files; 0: not bound */
     struct param_source source; /* where those are */
     bool                fused;  /* in use with other values than the checkpoint's */
 };

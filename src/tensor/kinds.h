@@ -16,7 +16,7 @@ enum act_kind {
     ACT_SIGMOID,
     ACT_SOFTPLUS, /* log(1 + e^x) */
     ACT_TANH,
-    ACT_IDENTITY, /* x */
+    ACT_IDENTITY,       /* x */
     ACT_SWIGLU_CLAMPED, /* of a gate and what it multiplies alone (gpt-oss): struct act */
     ACT_XIELU,          /* without a gate alone (Huang and Schlag 2024): struct act */
 };

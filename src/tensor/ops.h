@@ -149,11 +149,12 @@ struct route {
     enum route_score score;
     int              n_group, topk_group;
     enum route_group group;
-    struct weight    correction; /* vector [n_expert] added to the scores for the choice alone; index -1, or no values: none */
-    bool             normalize;  /* weights are divided by max(their sum + sum_add, sum_min) */
-    float            sum_add, sum_min;
-    float            jitter; /* SPARSE_MIXER: logits x beside a best m count while (m - x) / max(|x|, m) <= 2 jitter */
-    float            scale;  /* multiplies the weights in the end */
+    struct weight
+          correction; /* vector [n_expert] added to the scores for the choice alone; index -1, or no values: none */
+    bool  normalize;  /* weights are divided by max(their sum + sum_add, sum_min) */
+    float sum_add, sum_min;
+    float jitter; /* SPARSE_MIXER: logits x beside a best m count while (m - x) / max(|x|, m) <= 2 jitter */
+    float scale;  /* multiplies the weights in the end */
 };
 
 /* Experts: down(act(gate x) * (up x)), or down(act(up x)) where gate is NULL. */

@@ -232,10 +232,8 @@ static void absent(void **state)
         double      eps, theta, factor;
         int64_t     original_context;
     } cases[] = {
-        {"mixtral", "\"head_dim\":64", 8, 1e-5, 1e6, 1, 0},
-        {"qwen2_moe", "\"head_dim\":64", 16, 1e-6, 1e4, 1, 0},
-        {"qwen3_moe", "\"head_dim\":64", 4, 1e-6, 1e4, 1, 0},
-        {"gpt_oss", "", 8, 1e-5, 1.5e5, 32, 4096},
+        {"mixtral", "\"head_dim\":64", 8, 1e-5, 1e6, 1, 0},   {"qwen2_moe", "\"head_dim\":64", 16, 1e-6, 1e4, 1, 0},
+        {"qwen3_moe", "\"head_dim\":64", 4, 1e-6, 1e4, 1, 0}, {"gpt_oss", "", 8, 1e-5, 1.5e5, 32, 4096},
         {"ministral3", "", 8, 1e-5, 1e6, 16, 16384},
     };
     struct fixture f;

@@ -118,7 +118,7 @@ static void faults_are_sorted_and_joined(void **state)
     faults_add(&f, ERR_MISFIT, "b", "b is %d", 2);
     faults_add(&f, ERR_FORMAT, "a", "a is odd");
     faults_add(&f, ERR_FORMAT, "a", "a is long");
-    faults_add(&f, ERR_FORMAT, "a", "a is odd"); /* said once */
+    faults_add(&f, ERR_FORMAT, "a", "a is odd");         /* said once */
     assert_int_equal(faults_report(&f, &e), ERR_MISFIT); /* the first that was added */
     assert_string_equal(e.msg, "a is long; a is odd; b is 2");
     assert_string_equal(e.param, "a");
