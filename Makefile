@@ -66,31 +66,32 @@ LEVELS_aarch64 := %_neon.c %_neondot.c
 OTHER_LEVELS   := $(filter-out $(LEVELS_$(ARCH)),$(LEVELS_x86_64) $(LEVELS_aarch64))
 LIB_SRC := $(filter-out src/cli/% src/cuda/% $(OTHER_LEVELS),$(wildcard src/*/*.c))
 CLI_SRC := $(wildcard src/cli/*.c)
-LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
+KERNEL_OBJ := $(if $(filter san,$(VARIANT)),$(foreach f,$(LIB_SRC),$(if $(call isa,$f),build/release/$(f:.c=.o))))# not instrumented: shared
+LIB_OBJ := $(filter-out $(KERNEL_OBJ:build/release/%=$(B)/%),$(LIB_SRC:%.c=$(B)/%.o)) $(KERNEL_OBJ)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 LIB     := $(B)/libmlxcel.a
 SONAME  := libmlxcel.so.0
 BIN     := $(B)/mlxcel
 TESTS   := $(patsubst %.c,$(B)/%,$(wildcard tests/*/test_*.c))
 
-.PHONY: all help setup demo programs objects python check check-now check-threads kernelcheck-neon neon fuzz fuzz-run \
+.PHONY: all kernels help setup demo programs objects python check check-now check-threads kernelcheck-neon neon fuzz fuzz-run \
         text-fuzz lora-fuzz family-fuzz lint tidy layers format bench bench-all bench-lora bench-text bench-templates docs install clean
 all: $(LIB) $(if $(CLI_SRC),$(BIN) $(if $(filter release,$(VARIANT)),build/mlxcel))
 
-help:
-	@sed -n 's/^## //p' Makefile
+help: ; @sed -n 's/^## //p' Makefile
 
 ## make            build the library and build/mlxcel      SAN=1: address+undefined sanitizers   TSAN=1: thread sanitizer
 ##                 SIMDE=1: AVX-512 kernels emulated, to test them on any x86-64 machine
 ##                 V=1: whole command lines
 ## make setup      install the Debian packages that the build and the tests need
-setup:
-	@tools/setup --tests
+setup: ; @tools/setup --tests
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC) $(CC) $(CPPFLAGS) $(CFLAGS) $(call light,$<) $(call isa,$<) $(if $(call isa,$<),$(NO_SAN)) -c -o $@ $<
 
+$(KERNEL_OBJ): | $(if $(KERNEL_OBJ),kernels)
+kernels: ; @$(MAKE) --no-print-directory SAN= $(KERNEL_OBJ)
 $(LIB): $(LIB_OBJ)
 	@rm -f $@
 	$(call say,AR) $(AR) rcs $@ $^
@@ -244,7 +245,6 @@ install: all $(B)/$(SONAME)
 	printf 'Cflags: -I$${prefix}/include\nLibs: -L$${prefix}/lib -lmlxcel\nLibs.private: %s\n' \
 	    "$$(pkg-config --libs $(PKGS)) -lm -pthread" >> $(DESTDIR)$(PREFIX)/lib/pkgconfig/mlxcel.pc
 
-clean:
-	rm -rf build
+clean: ; rm -rf build
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -229,15 +229,16 @@ static int report(const struct options *o, const struct bench *b, const struct r
     const struct mlxcel_info *i = &b->info;
     if (o->json)
         return output_json(
-            json_pack(
-                "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f, s:i, s:i, s:s, s:s, s:s, s:s, s:s}",
-                "prefill_tok_s", prefill->median, "prefill_tok_s_min", prefill->min, "prefill_tok_s_max", prefill->max,
-                "decode_tok_s", decode->median, "decode_tok_s_min", decode->min, "decode_tok_s_max", decode->max,
-                "load_s", i->load_seconds, "peak_rss_bytes", (json_int_t)process_peak_rss(), "weights_bytes",
-                (json_int_t)i->weights_bytes, "active_bytes", (json_int_t)i->active_bytes, "lora_bytes",
-                (json_int_t)i->lora_bytes, "lora_load_s", r->lora_load.median, "lora_scale_s", r->lora_scale.median,
-                "depth", b->depth, "threads", i->threads, "cpu_level", i->cpu_level, "precision", i->precision,
-                "cache_type", i->cache_type, "model", i->name, "version", mlxcel_version()),
+            json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:i, s:i, s:s, s:s, s:s, "
+                      "s:s, s:s}",
+                      "prefill_tok_s", prefill->median, "prefill_tok_s_min", prefill->min, "prefill_tok_s_max",
+                      prefill->max, "decode_tok_s", decode->median, "decode_tok_s_min", decode->min, "decode_tok_s_max",
+                      decode->max, "load_s", i->load_seconds, "peak_rss_bytes", (json_int_t)process_peak_rss(),
+                      "weights_bytes", (json_int_t)i->weights_bytes, "active_bytes", (json_int_t)i->active_bytes,
+                      "kv_bytes_per_token", (json_int_t)i->kv_bytes_per_token, "lora_bytes", (json_int_t)i->lora_bytes,
+                      "lora_load_s", r->lora_load.median, "lora_scale_s", r->lora_scale.median, "depth", b->depth,
+                      "threads", i->threads, "cpu_level", i->cpu_level, "precision", i->precision, "cache_type",
+                      i->cache_type, "model", i->name, "version", mlxcel_version()),
             b->e);
     out_printf("%s, %d threads, %s, precision %s, cache %s", i->name, i->threads, i->cpu_level, i->precision,
                i->cache_type);
@@ -246,9 +247,9 @@ static int report(const struct options *o, const struct bench *b, const struct r
         out_printf("prompt %5lld x %d  %9.1f tok/s  (%.1f to %.1f)\n", (long long)o->bench_prompt, b->batch,
                    prefill->median, prefill->min, prefill->max);
     if (o->bench_decode)
-        out_printf("decode %5lld x %d  %9.1f tok/s  (%.1f to %.1f), %.1f MB of weights a token\n",
+        out_printf("decode %5lld x %d  %9.1f tok/s  (%.1f to %.1f); a token: %.1f MB of weights, %.1f KB of cache\n",
                    (long long)o->bench_decode, b->batch, decode->median, decode->min, decode->max,
-                   1e-6 * (double)i->active_bytes);
+                   1e-6 * (double)i->active_bytes, 1e-3 * (double)i->kv_bytes_per_token);
     if (r->lora_load.median > 0)
         out_printf("adapters of %.1f MB; the first loads in %.1f ms, scales are set and a sequence queued in %.2f ms\n",
                    1e-6 * (double)i->lora_bytes, 1e3 * r->lora_load.median, 1e3 * r->lora_scale.median);

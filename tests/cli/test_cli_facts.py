@@ -88,8 +88,9 @@ def test_arch():
 def test_bench():
     v = json.loads(mlxcel_ok("bench", "-m", MODEL, "-p", 16, "-n", 4, "-b", 2, "-r", 2, "--threads", 1, "--json"))
     assert list(v) == ["prefill_tok_s", "prefill_tok_s_min", "prefill_tok_s_max", "decode_tok_s", "decode_tok_s_min",
-                       "decode_tok_s_max", "load_s", "peak_rss_bytes", "weights_bytes", "active_bytes", "lora_bytes",
-                       "lora_load_s", "lora_scale_s", "depth", "threads", "cpu_level", "precision", "cache_type", "model", "version"]
+                       "decode_tok_s_max", "load_s", "peak_rss_bytes", "weights_bytes", "active_bytes",
+                       "kv_bytes_per_token", "lora_bytes", "lora_load_s", "lora_scale_s", "depth", "threads",
+                       "cpu_level", "precision", "cache_type", "model", "version"]
     assert 0 < v["prefill_tok_s_min"] <= v["prefill_tok_s"] <= v["prefill_tok_s_max"]
     assert 0 < v["decode_tok_s_min"] <= v["decode_tok_s"] <= v["decode_tok_s_max"]
     assert v["threads"] == 1 and v["precision"] == "default" and v["model"] == MODEL.name

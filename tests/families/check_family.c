@@ -39,7 +39,7 @@ static struct mlxcel *open_model(const char *dir, int precision, int parallel, i
 {
     struct mlxcel        *m;
     struct mlxcel_error   e = {0};
-    struct mlxcel_options o = {.threads = 2,
+    struct mlxcel_options o = {.threads = 1,
                                .precision = precision,
                                .parallel = parallel,
                                .chunk = chunk,

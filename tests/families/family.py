@@ -44,10 +44,12 @@ class Family:
         return self.made(mode + "-wide", lambda path: mlxcel_ok("dequantize", "-m", self.quantized(mode), "-o", path,
                                                                 "--dtype", "float32"))
 
-    def output(self, model, *options):
+    def output(self, model, *options, threads=1):
+        """One thread: several tests run at once, and threads of one process wait for each other."""
         out = self.work / "out.safetensors"
         out.unlink(missing_ok=True)
-        mlxcel_ok("logits", "-m", model, "--tokens", ",".join(map(str, self.tokens)), *options, "-o", out)
+        mlxcel_ok("logits", "-m", model, "--tokens", ",".join(map(str, self.tokens)), "--threads", threads, *options,
+                  "-o", out)
         return out
 
     def exact(self, model, *options):
@@ -59,7 +61,7 @@ class Family:
         """ways: (rows a step, threads)"""
         whole = self.output(model).read_bytes()
         for chunk, threads in ways:
-            assert self.output(model, "--chunk", chunk, "--threads", threads).read_bytes() == whole, (chunk, threads)
+            assert self.output(model, "--chunk", chunk, threads=threads).read_bytes() == whole, (chunk, threads)
 
 
 @pytest.fixture(scope="module")

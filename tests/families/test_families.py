@@ -36,7 +36,7 @@ def test_mlx_layout(family):
 
 @each()
 def test_order(family):
-    family.assert_order_changes_nothing(family.mlx, (1, 1), (7, 2), (64, 3))
+    family.assert_order_changes_nothing(family.mlx, (1, 1), (7, 2))
 
 
 @each()
@@ -44,7 +44,7 @@ def test_order(family):
 def test_quantized(family, mode):
     model = family.quantized(mode)
     assert_close(family.exact(model), family.exact(family.widened(mode)))
-    family.assert_order_changes_nothing(model, (5, 1))
+    family.assert_order_changes_nothing(model, (5, 3))
 
 
 @each()
