@@ -21,8 +21,7 @@ static const struct layout_rule layout[] = {
     {0},
 };
 
-static const char *const ignored[] = {"model.mtp*", "*.rotary_emb.inv_freq", "lm_head.*", NULL};
-static const char *const ignored_untied[] = {"model.mtp*", "*.rotary_emb.inv_freq", NULL};
+static const char *const ignored[] = {"model.mtp*", "*.rotary_emb.inv_freq", NULL};
 static const char *const kept[] = {"*.e_score_correction_bias", "*.A_log", "*.dt_bias", NULL};
 
 /* The field of two names that is there. */
@@ -115,8 +114,8 @@ static bool frame(struct model_desc *m, struct config *c, struct arena *a)
     m->n_context =
         config_int_or(c, one_of(c, "model_max_length", "max_position_embeddings"), 1, (int64_t)1 << 31, 1048576);
     m->norm = (struct norm_desc){.kind = NORM_RMS, .eps = (float)config_num_or(c, "rms_norm_eps", 0, 1, 1e-5)};
-    m->tie = arch_tie(c);
-    m->ignore = m->tie == TIE_YES ? ignored : ignored_untied;
+    m->tie = arch_tie(c) == TIE_NO ? TIE_NO : TIE_BY_FILE; /* a head in the file counts whatever the config says */
+    m->ignore = ignored;
     m->keep_dtype = kept;
     m->layout = layout;
     return arch_make_layers(m, c, a, "num_hidden_layers");
