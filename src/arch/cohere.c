@@ -35,7 +35,5 @@ void arch_cohere2(struct model_desc *m, struct config *c, struct arena *a)
              &(struct dense_rule){
                  .n_context = 8192, .eps_key = "layer_norm_eps", .eps = 1e-5, .rope = {.interleaved = true}});
     arch_windows_every(m, c, arch_window(c, 4096), arch_pattern(c, 4));
-    for (int i = 0; i < m->n_layer; i++)
-        if (!m->layer[i].attn.window)
-            m->layer[i].attn.rope = -1;
+    arch_rope_in_windows(m);
 }

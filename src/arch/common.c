@@ -12,7 +12,7 @@ int arch_window(struct config *c, int fallback)
 
 int arch_pattern(struct config *c, int fallback)
 {
-    const char *key = config_has(c, "sliding_window_pattern") ? "sliding_window_pattern" : "_sliding_window_pattern";
+    const char *key = arch_either(c, "_sliding_window_pattern", "sliding_window_pattern");
     return config_array_len(c, "layer_types") >= 0 ? fallback
                                                    : (int)config_int_or(c, key, 1, DESC_LAYERS_MAX, fallback);
 }
@@ -32,23 +32,29 @@ bool arch_lists_layer(const struct model_desc *m, struct config *c, const char *
     return listed;
 }
 
+bool arch_has_layer_list(const struct model_desc *m, struct config *c, const char *key)
+{
+    int n = config_array_len(c, key);
+    if (n >= 0 && n != m->n_layer)
+        config_fault(c, ERR_MISFIT, key, "has %d entries, num_hidden_layers (%d) are needed", n, m->n_layer);
+    return n == m->n_layer;
+}
+
+bool arch_attends(const struct model_desc *m, struct config *c, int i, const char *other, bool fallback)
+{
+    if (!arch_has_layer_list(m, c, "layer_types"))
+        return fallback;
+    const char *type = config_array_str(c, "layer_types", i);
+    bool        full = !strcmp(type, "full_attention");
+    if (!full && strcmp(type, other))
+        config_fault(c, ERR_UNSUPPORTED, "layer_types", "has \"%s\" at %d; supported: full_attention, %s", type, i,
+                     other);
+    return full;
+}
+
 bool arch_slides(const struct model_desc *m, struct config *c, int i, bool fallback)
 {
-    int n = config_array_len(c, "layer_types");
-    if (n < 0)
-        return fallback;
-    if (n != m->n_layer) {
-        if (i == 0)
-            config_fault(c, ERR_MISFIT, "layer_types", "has %d entries, num_hidden_layers (%d) are needed", n,
-                         m->n_layer);
-        return false;
-    }
-    const char *type = config_array_str(c, "layer_types", i);
-    bool        slides = !strcmp(type, "sliding_attention");
-    if (!slides && strcmp(type, "full_attention"))
-        config_fault(c, ERR_UNSUPPORTED, "layer_types",
-                     "has \"%s\" at %d; supported: full_attention, sliding_attention", type, i);
-    return slides;
+    return !arch_attends(m, c, i, "sliding_attention", !fallback);
 }
 
 void arch_windows(struct model_desc *m, struct config *c, int window, int from)
@@ -61,6 +67,13 @@ void arch_windows_every(struct model_desc *m, struct config *c, int window, int 
 {
     for (int i = 0; i < m->n_layer; i++)
         m->layer[i].attn.window = arch_slides(m, c, i, (i + 1) % every != 0) ? window : 0;
+}
+
+void arch_rope_in_windows(struct model_desc *m)
+{
+    for (int i = 0; i < m->n_layer; i++)
+        if (!m->layer[i].attn.window)
+            m->layer[i].attn.rope = -1;
 }
 
 void arch_rope_of_windows(struct model_desc *m, struct config *c, struct arena *a, const struct rope_rule *rule)
@@ -93,6 +106,23 @@ void arch_wrapped(struct model_desc *m)
     m->prefix = "language_model.";
     m->layout_prefix = newer;
     m->ignore = m->tie == TIE_YES ? towers : towers_untied;
+}
+
+const char *arch_either(struct config *c, const char *key, const char *newer)
+{
+    return config_has(c, newer) ? newer : key;
+}
+
+int arch_number(struct config *c, const char *key, int64_t hi, int fallback)
+{
+    return (int)(fallback ? config_int_or(c, key, 1, hi, fallback) : config_int(c, key, 1, hi));
+}
+
+void arch_need_bool(struct config *c, const char *key, bool only)
+{
+    static const char *const word[] = {"false", "true"};
+    if (config_bool_or(c, key, only) != only)
+        config_fault(c, ERR_UNSUPPORTED, key, "is %s; supported: %s", word[!only], word[only]);
 }
 
 void arch_need_word(struct config *c, const char *key, const char *only)

@@ -25,13 +25,9 @@ static int width(struct config *c, const char *key)
 
 /* What concerns the whole model, and room for its layers, n_part times as many as the field `layers` says. */
 static bool read_frame(struct model_desc *m, struct config *c, struct arena *a, const char *layers, int n_part,
-                       int64_t n_context)
+                       int n_context)
 {
-    m->n_embd = width(c, "hidden_size");
-    m->n_vocab = (int)config_int(c, "vocab_size", 1, 1 << 24);
-    m->n_context = config_int_or(c, "max_position_embeddings", 1, (int64_t)1 << 31, n_context);
-    m->norm = (struct norm_desc){.kind = NORM_RMS, .eps = (float)config_num_or(c, "rms_norm_eps", 0, 1, 1e-6)};
-    m->tie = arch_tie(c);
+    arch_frame(m, c, &(struct dense_rule){.n_context = n_context});
     m->ignore = m->tie == TIE_YES ? ignored_tied : ignored;
     m->n_part = n_part;
     m->keep_dtype = kept;
@@ -85,7 +81,7 @@ static struct mla_desc *read_attention(struct model_desc *m, struct config *c, s
 }
 
 /* Layers of latent attention and gated feed-forward blocks. */
-static struct mla_desc *describe(struct model_desc *m, struct config *c, struct arena *a, int64_t n_context,
+static struct mla_desc *describe(struct model_desc *m, struct config *c, struct arena *a, int n_context,
                                  bool interleaved)
 {
     struct mla_desc *d =

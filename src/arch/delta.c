@@ -34,25 +34,6 @@ struct delta_rule {
     bool fused;
 };
 
-bool arch_attends(const struct model_desc *m, struct config *c, int i, const char *other, bool fallback)
-{
-    int n = config_array_len(c, "layer_types");
-    if (n < 0)
-        return fallback;
-    if (n != m->n_layer) {
-        if (i == 0)
-            config_fault(c, ERR_MISFIT, "layer_types", "has %d entries, num_hidden_layers (%d) are needed", n,
-                         m->n_layer);
-        return true;
-    }
-    const char *type = config_array_str(c, "layer_types", i);
-    bool        full = !strcmp(type, "full_attention");
-    if (!full && strcmp(type, other))
-        config_fault(c, ERR_UNSUPPORTED, "layer_types", "has \"%s\" at %d; supported: full_attention, %s", type, i,
-                     other);
-    return full;
-}
-
 /* The delta net that all layers of the kind have; NULL when out of memory. */
 static struct delta_desc *read_delta(struct model_desc *m, struct config *c, struct arena *a, bool fused)
 {
@@ -104,12 +85,8 @@ static void experts(struct model_desc *m, struct config *c, struct arena *a, int
         c, a, &(struct expert_fields){"num_experts", n, "num_experts_per_tok", k, "moe_intermediate_size", 512});
     if (e) {
         e->normalize = config_bool_or(c, "norm_topk_prob", true);
-        e->n_shared_ff = (int)config_int_or(c, "shared_expert_intermediate_size", 1, 1 << 24, 512);
-        e->shared_gate = true;
+        arch_gated_shared_expert(m, e, c, 512);
     }
-    m->name[NAME_SHARED_GATE] = "mlp.shared_expert.gate_proj";
-    m->name[NAME_SHARED_UP] = "mlp.shared_expert.up_proj";
-    m->name[NAME_SHARED_DOWN] = "mlp.shared_expert.down_proj";
     arch_experts_by_step(m, c, e);
 }
 

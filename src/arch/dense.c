@@ -25,12 +25,6 @@ static int head_dim(struct config *c, int n_embd, int n_head, int fallback)
     return n_embd / n_head > 0 ? n_embd / n_head : 1;
 }
 
-/* A number that must be there unless the family's rule has it. */
-static int sized(struct config *c, const char *key, int64_t hi, int fallback)
-{
-    return (int)(fallback ? config_int_or(c, key, 1, hi, fallback) : config_int(c, key, 1, hi));
-}
-
 enum tie arch_tie(struct config *c)
 {
     if (!config_has(c, "tie_word_embeddings"))
@@ -38,10 +32,8 @@ enum tie arch_tie(struct config *c)
     return config_bool_or(c, "tie_word_embeddings", false) ? TIE_YES : TIE_NO;
 }
 
-bool arch_make_layers(struct model_desc *m, struct config *c, struct arena *a, const char *key)
+bool arch_room_for_layers(struct model_desc *m, struct config *c, struct arena *a, const char *key)
 {
-    int n_part = MAX(m->n_part, 1);
-    m->n_layer = n_part * (int)config_int(c, key, 1, DESC_LAYERS_MAX / n_part);
     m->layer = arena_calloc(a, (size_t)m->n_layer, sizeof *m->layer);
     if (m->layer)
         return true;
@@ -50,9 +42,16 @@ bool arch_make_layers(struct model_desc *m, struct config *c, struct arena *a, c
     return false;
 }
 
+bool arch_make_layers(struct model_desc *m, struct config *c, struct arena *a, const char *key)
+{
+    int n_part = MAX(m->n_part, 1);
+    m->n_layer = n_part * (int)config_int(c, key, 1, DESC_LAYERS_MAX / n_part);
+    return arch_room_for_layers(m, c, a, key);
+}
+
 static struct attn_desc attention(struct model_desc *m, struct config *c, struct arena *a, const struct dense_rule *d)
 {
-    int              n_head = sized(c, "num_attention_heads", 1 << 14, d->n_head);
+    int              n_head = arch_number(c, "num_attention_heads", 1 << 14, d->n_head);
     int              n_kv_head = d->n_kv_head && !config_is_null(c, "num_key_value_heads") ? d->n_kv_head : n_head;
     struct attn_desc attn = {.n_head = n_head,
                              .n_kv_head = (int)config_int_or(c, "num_key_value_heads", 1, 1 << 14, n_kv_head),
@@ -63,18 +62,23 @@ static struct attn_desc attention(struct model_desc *m, struct config *c, struct
     return attn;
 }
 
-void arch_dense(struct model_desc *m, struct config *c, struct arena *a, const struct dense_rule *d)
+void arch_frame(struct model_desc *m, struct config *c, const struct dense_rule *d)
 {
-    m->n_embd = sized(c, "hidden_size", 1 << 20, d->n_embd);
-    m->n_vocab = sized(c, "vocab_size", 1 << 24, d->n_vocab);
+    m->n_embd = arch_number(c, "hidden_size", 1 << 20, d->n_embd);
+    m->n_vocab = arch_number(c, "vocab_size", 1 << 24, d->n_vocab);
     m->n_context = config_int_or(c, "max_position_embeddings", 1, (int64_t)1 << 31, d->n_context ? d->n_context : 2048);
     m->norm = (struct norm_desc){
         .kind = NORM_RMS,
         .eps = (float)config_num_or(c, d->eps_key ? d->eps_key : "rms_norm_eps", 0, 1, d->eps > 0 ? d->eps : 1e-6)};
     m->tie = arch_tie(c);
+}
+
+void arch_dense(struct model_desc *m, struct config *c, struct arena *a, const struct dense_rule *d)
+{
+    arch_frame(m, c, d);
     m->ignore = m->tie == TIE_YES ? ignored : ignored_untied;
     struct attn_desc attn = attention(m, c, a, d);
-    struct ff_desc   ff = {.n_ff = sized(c, "intermediate_size", 1 << 24, d->n_ff),
+    struct ff_desc   ff = {.n_ff = arch_number(c, "intermediate_size", 1 << 24, d->n_ff),
                            .bias = config_bool_or(c, "mlp_bias", false)};
     if (!d->own_act)
         ff.act = arch_act(c, "hidden_act", d->act ? d->act : "silu");

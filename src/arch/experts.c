@@ -22,11 +22,6 @@ enum route_score arch_scores(struct config *c, const char *key, const char *fall
     return strcmp(s, "softmax") ? ROUTE_SIGMOID : ROUTE_SOFTMAX;
 }
 
-static int number(struct config *c, const char *key, int64_t most, int fallback)
-{
-    return (int)(fallback ? config_int_or(c, key, 1, most, fallback) : config_int(c, key, 1, most));
-}
-
 struct moe_desc *arch_experts(struct config *c, struct arena *a, const struct expert_fields *f)
 {
     struct moe_desc *e = arena_calloc(a, 1, sizeof *e);
@@ -34,9 +29,9 @@ struct moe_desc *arch_experts(struct config *c, struct arena *a, const struct ex
         config_fault(c, ERR_NOMEM, f->n, "out of memory");
         return NULL;
     }
-    e->n_expert = number(c, f->n, ROUTE_EXPERTS_MAX, f->n_default);
-    e->top_k = number(c, f->k, ROUTE_EXPERTS_MAX, f->k_default);
-    e->n_ff = number(c, f->ff, 1 << 24, f->ff_default);
+    e->n_expert = arch_number(c, f->n, ROUTE_EXPERTS_MAX, f->n_default);
+    e->top_k = arch_number(c, f->k, ROUTE_EXPERTS_MAX, f->k_default);
+    e->n_ff = arch_number(c, f->ff, 1 << 24, f->ff_default);
     e->act = arch_act(c, "hidden_act", "silu");
     e->scale = 1;
     if (e->top_k > e->n_expert)
@@ -68,6 +63,15 @@ void arch_shared_experts(struct moe_desc *e, struct config *c, const char *key, 
         e->n_shared_ff = (int)n;
 }
 
+void arch_gated_shared_expert(struct model_desc *m, struct moe_desc *e, struct config *c, int fallback)
+{
+    e->n_shared_ff = (int)config_int_or(c, "shared_expert_intermediate_size", 1, 1 << 24, fallback);
+    e->shared_gate = true;
+    m->name[NAME_SHARED_GATE] = "mlp.shared_expert.gate_proj";
+    m->name[NAME_SHARED_UP] = "mlp.shared_expert.up_proj";
+    m->name[NAME_SHARED_DOWN] = "mlp.shared_expert.down_proj";
+}
+
 void arch_use_experts(struct model_desc *m, int i, const struct moe_desc *e)
 {
     if (!e)
@@ -84,15 +88,10 @@ void arch_all_experts(struct model_desc *m, const struct moe_desc *e)
 
 void arch_experts_by_kind(struct model_desc *m, struct config *c, const struct moe_desc *e, int first_default)
 {
-    int n = config_array_len(c, "mlp_layer_types");
-    if (n < 0) {
+    bool listed = arch_has_layer_list(m, c, "mlp_layer_types");
+    if (!listed)
         arch_experts_from(m, c, e, first_default);
-        return;
-    }
-    if (n != m->n_layer)
-        config_fault(c, ERR_MISFIT, "mlp_layer_types", "has %d entries, num_hidden_layers (%d) are needed", n,
-                     m->n_layer);
-    for (int i = 0; i < m->n_layer && n == m->n_layer; i++) {
+    for (int i = 0; i < m->n_layer && listed; i++) {
         const char *kind = config_array_str(c, "mlp_layer_types", i);
         if (!strcmp(kind, "sparse"))
             arch_use_experts(m, i, e);

@@ -107,6 +107,8 @@ void arch_rope_of(struct rope_desc *r, struct model_desc *m, struct config *c, s
 bool arch_lacks_rope(struct config *c);
 /* Makes a rope one of yarn with the usual betas; `scaled`: queries and keys are multiplied, too. */
 void arch_default_yarn(struct rope_desc *r, double factor, int64_t original, bool scaled);
+/* Takes the rope from the layers without a window. */
+void arch_rope_in_windows(struct model_desc *m);
 /* Where layers with a window have another rope than the rest: gives it to them. */
 void arch_rope_of_windows(struct model_desc *m, struct config *c, struct arena *a, const struct rope_rule *rule);
 
@@ -122,6 +124,8 @@ struct dense_rule {
     bool             own_act;   /* the family reads the activation */
     struct rope_rule rope;
 };
+/* What concerns the whole model: widths, context, the last norm, the tie. */
+void arch_frame(struct model_desc *m, struct config *c, const struct dense_rule *d);
 /* Pre-norm layers of grouped-head attention and a gated feed-forward block, by the usual fields. */
 void arch_dense(struct model_desc *m, struct config *c, struct arena *a, const struct dense_rule *d);
 
@@ -129,6 +133,8 @@ void arch_dense(struct model_desc *m, struct config *c, struct arena *a, const s
 int arch_window(struct config *c, int fallback);
 /* sliding_window_pattern, where there is no layer_types. */
 int arch_pattern(struct config *c, int fallback);
+/* Whether the file has `key` as a list of one entry for each layer; of another length it is a fault. */
+bool arch_has_layer_list(const struct model_desc *m, struct config *c, const char *key);
 /* Whether the list of layers' numbers `key`, which counts from `first`, has layer i; false without the list. */
 bool arch_lists_layer(const struct model_desc *m, struct config *c, const char *key, int i, int first);
 /* Whether layer i is "sliding_attention" of layer_types; `fallback` without that field. */
@@ -141,6 +147,12 @@ float arch_softcap(struct config *c, const char *key, float fallback);
 /* The model is the language part of a checkpoint with towers: names begin with "language_model.", towers are ignored. After
  * the rest of the description. */
 void arch_wrapped(struct model_desc *m);
+/* Which of two names of a field counts: `newer` where the file has it, else `key`. */
+const char *arch_either(struct config *c, const char *key, const char *newer);
+/* A whole number from 1 to hi that is `fallback` when absent; 0: it must be there. */
+int arch_number(struct config *c, const char *key, int64_t hi, int fallback);
+/* A field that is `only` when absent, and supported as nothing else. */
+void arch_need_bool(struct config *c, const char *key, bool only);
 /* A field whose one word that is supported, which is also what it means when absent, is `only`. */
 void arch_need_word(struct config *c, const char *key, const char *only);
 /* The activation that a field names as transformers does. */
@@ -149,7 +161,9 @@ enum act_kind arch_act(struct config *c, const char *key, const char *fallback);
 void arch_layer_norms(struct model_desc *m, bool bias);
 /* tie_word_embeddings. */
 enum tie arch_tie(struct config *c);
-/* The layers, all zero, as many as the field says (times m->n_part). False when out of memory, a fault. */
+/* The layers, all zero: m->n_layer of them; or as many as the field says (times m->n_part). False when out of memory, a
+ * fault of the field. */
+bool arch_room_for_layers(struct model_desc *m, struct config *c, struct arena *a, const char *key);
 bool arch_make_layers(struct model_desc *m, struct config *c, struct arena *a, const char *key);
 /* Buffers of the GPT line. */
 extern const char *const arch_ignored_masks[];
@@ -172,6 +186,12 @@ struct expert_fields {
 struct moe_desc *arch_experts(struct config *c, struct arena *a, const struct expert_fields *f);
 /* `key` shared experts (`fallback` when absent) of a width each, which are one block of them all. */
 void arch_shared_experts(struct moe_desc *e, struct config *c, const char *key, int fallback, int width);
+/* One shared expert behind a gate, of the width `fallback` when absent, as Qwen has it. */
+void arch_gated_shared_expert(struct model_desc *m, struct moe_desc *e, struct config *c, int fallback);
+/* The stacks of experts stand at `at`, a literal. */
+#define arch_name_experts(m, at)                                                                                       \
+    ((m)->name[NAME_EXPERT_GATE] = at ".gate_proj", (m)->name[NAME_EXPERT_UP] = at ".up_proj",                         \
+     (m)->name[NAME_EXPERT_DOWN] = at ".down_proj")
 /* The number of groups, in field `key`, and topk_group; what they are when absent. */
 void arch_expert_groups(struct moe_desc *e, struct config *c, const char *key, int n_group, int topk_group);
 /* Layer i has experts (nothing when e is NULL). */
@@ -192,6 +212,20 @@ void arch_experts_from(struct model_desc *m, struct config *c, const struct moe_
         {.param = "*.switch_mlp.up_proj", .from = "*.experts.gate_up_proj", .part = 1, .parts = 2},                    \
     {                                                                                                                  \
         .param = "*.switch_mlp.down_proj", .from = "*.experts.down_proj"                                               \
+    }
+/* The same with Mixtral's names. */
+#define W_EXPERTS_LAYOUT                                                                                               \
+    {.param = "*.switch_mlp.gate_proj", .from = "*.experts.#.w1"},                                                     \
+        {.param = "*.switch_mlp.down_proj", .from = "*.experts.#.w2"},                                                 \
+    {                                                                                                                  \
+        .param = "*.switch_mlp.up_proj", .from = "*.experts.#.w3"                                                      \
+    }
+/* The same with Granite's. */
+#define GRANITE_EXPERTS_LAYOUT                                                                                         \
+    {.param = "*.switch_mlp.gate_proj", .from = "*.input_linear", .part = 0, .parts = 2},                              \
+        {.param = "*.switch_mlp.up_proj", .from = "*.input_linear", .part = 1, .parts = 2},                            \
+    {                                                                                                                  \
+        .param = "*.switch_mlp.down_proj", .from = "*.output_linear"                                                   \
     }
 /* kv_b_proj of the original model, whose rows are head by head those of embed_q, transposed, and those of unembed_out. */
 #define KV_B_LAYOUT                                                                                                    \

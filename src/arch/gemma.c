@@ -18,8 +18,7 @@ static void describe(struct model_desc *m, struct config *c, struct arena *a, co
     m->norm.plus = 1;
     m->embed_scale = sqrtf((float)m->n_embd);
     enum act_kind act = activation(c);
-    if (config_bool_or(c, "use_bidirectional_attention", false))
-        config_fault(c, ERR_UNSUPPORTED, "use_bidirectional_attention", "is true; supported: false");
+    arch_need_bool(c, "use_bidirectional_attention", false);
     for (int i = 0; i < m->n_layer; i++) {
         m->layer[i].mix_norm = m->layer[i].ff_norm = m->norm;
         m->layer[i].ffn.act = act;

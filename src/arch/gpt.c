@@ -44,8 +44,7 @@ static void describe(struct model_desc *m, struct config *c, struct arena *a, co
     int n_head = (int)config_int(c, "n_head", 1, 1 << 14);
     if (m->n_embd % n_head)
         config_fault(c, ERR_MISFIT, "n_head", "is %d, a divisor of n_embd (%d) is needed", n_head, m->n_embd);
-    if (config_bool_or(c, "add_cross_attention", false))
-        config_fault(c, ERR_UNSUPPORTED, "add_cross_attention", "is true; supported: false");
+    arch_need_bool(c, "add_cross_attention", false);
     struct attn_desc attn = {.n_head = n_head,
                              .n_kv_head = multi_query ? 1 : n_head,
                              .head_dim = MAX(m->n_embd / n_head, 1),

@@ -46,15 +46,6 @@ char arch_layer_kind(struct config *c, const char *key, int i, const char *allow
     return *allowed;
 }
 
-/* Whether the configuration has the list; a fault when it does not count the layers. */
-static bool has_kinds(const struct model_desc *m, struct config *c, const char *key)
-{
-    int n = config_array_len(c, key);
-    if (n >= 0 && n != m->n_layer)
-        config_fault(c, ERR_MISFIT, key, "has %d entries, num_hidden_layers (%d) are needed", n, m->n_layer);
-    return n == m->n_layer;
-}
-
 static void final_names(struct model_desc *m)
 {
     m->name[NAME_NORM] = "model.final_layernorm";
@@ -63,9 +54,7 @@ static void final_names(struct model_desc *m)
     m->name[NAME_UP] = "feed_forward.up_proj";
     m->name[NAME_DOWN] = "feed_forward.down_proj";
     m->name[NAME_ROUTER] = "feed_forward.router";
-    m->name[NAME_EXPERT_GATE] = "feed_forward.switch_mlp.gate_proj";
-    m->name[NAME_EXPERT_UP] = "feed_forward.switch_mlp.up_proj";
-    m->name[NAME_EXPERT_DOWN] = "feed_forward.switch_mlp.down_proj";
+    arch_name_experts(m, "feed_forward.switch_mlp");
 }
 
 /* Whether layer i is the one at `offset` of every `period`. */
@@ -88,7 +77,7 @@ void arch_jamba(struct model_desc *m, struct config *c, struct arena *a)
     arch_dense(m, c, a, &(struct dense_rule){.n_kv_head = 8, .n_context = 262144});
     struct mamba1_desc *d = arch_mamba1(m, c, a, &keys);
     struct moe_desc    *e = NULL;
-    bool                listed = has_kinds(m, c, "layers_block_type");
+    bool                listed = arch_has_layer_list(m, c, "layers_block_type");
     if (config_int_or(c, "num_experts", 1, 4096, 16) > 1)
         e = arch_experts(
             c, a, &(struct expert_fields){"num_experts", 16, "num_experts_per_tok", 2, "intermediate_size", 14336});
@@ -113,7 +102,7 @@ void arch_bamba(struct model_desc *m, struct config *c, struct arena *a)
     arch_dense(m, c, a,
                &(struct dense_rule){.n_kv_head = 8, .n_context = 262144, .eps = 1e-5, .rope = {.partial = 0.5}});
     const struct mamba2_desc *d = arch_mamba2_of(m, c, a, &hybrid_keys);
-    bool                      listed = has_kinds(m, c, "layers_block_type");
+    bool                      listed = arch_has_layer_list(m, c, "layers_block_type");
     for (int i = 0; i < m->n_layer; i++)
         if (listed ? arch_layer_kind(c, "layers_block_type", i, "M*") == 'M'
                    : !arch_lists_layer(m, c, "attn_layer_indices", i, 0))
@@ -122,9 +111,7 @@ void arch_bamba(struct model_desc *m, struct config *c, struct arena *a)
 }
 
 static const struct layout_rule granite_layout[] = {
-    {.param = "*.switch_mlp.gate_proj", .from = "*.input_linear", .part = 0, .parts = 2},
-    {.param = "*.switch_mlp.up_proj", .from = "*.input_linear", .part = 1, .parts = 2},
-    {.param = "*.switch_mlp.down_proj", .from = "*.output_linear"},
+    GRANITE_EXPERTS_LAYOUT,
     {.param = "*.mlp.gate_proj", .from = "*.shared_mlp.input_linear", .part = 0, .parts = 2},
     {.param = "*.mlp.up_proj", .from = "*.shared_mlp.input_linear", .part = 1, .parts = 2},
     {.param = "*.mlp.down_proj", .from = "*.shared_mlp.output_linear"},
@@ -136,9 +123,7 @@ static void granite_experts(struct model_desc *m, struct config *c, struct arena
     struct moe_desc *e = arch_experts(
         c, a, &(struct expert_fields){"num_local_experts", 8, "num_experts_per_tok", 2, "intermediate_size", 11008});
     m->name[NAME_ROUTER] = "block_sparse_moe.router.layer";
-    m->name[NAME_EXPERT_GATE] = "block_sparse_moe.switch_mlp.gate_proj";
-    m->name[NAME_EXPERT_UP] = "block_sparse_moe.switch_mlp.up_proj";
-    m->name[NAME_EXPERT_DOWN] = "block_sparse_moe.switch_mlp.down_proj";
+    arch_name_experts(m, "block_sparse_moe.switch_mlp");
     m->name[NAME_SHARED_GATE] = "shared_mlp.input_linear";
     m->name[NAME_SHARED_DOWN] = "shared_mlp.output_linear";
     if (!e)
@@ -146,8 +131,7 @@ static void granite_experts(struct model_desc *m, struct config *c, struct arena
     e->score = ROUTE_TOP_SOFTMAX;
     e->n_shared_ff = n_shared;
     e->shared_fused = true;
-    for (int i = 0; i < m->n_layer; i++)
-        arch_use_experts(m, i, e);
+    arch_all_experts(m, e);
 }
 
 /* Granite 4 (IBM 2025): Mamba 2 and attention by layer_types, with or without rope, Granite's factors, and a feed-forward block
@@ -157,7 +141,7 @@ void arch_granitemoehybrid(struct model_desc *m, struct config *c, struct arena 
     arch_dense(m, c, a, &(struct dense_rule){.n_ff = 11008});
     const struct mamba2_desc *d = arch_mamba2_of(m, c, a, &hybrid_keys);
     const char               *position = config_str_or(c, "position_embedding_type", "nope");
-    bool                      listed = has_kinds(m, c, "layer_types"), has_rope = !strcmp(position, "rope");
+    bool                      listed = arch_has_layer_list(m, c, "layer_types"), has_rope = !strcmp(position, "rope");
     int                       n_shared = (int)config_int_or(c, "shared_intermediate_size", 1, 1 << 24, 1024);
     if (!has_rope && strcmp(position, "nope"))
         config_fault(c, ERR_UNSUPPORTED, "position_embedding_type", "is \"%s\"; supported: rope, nope", position);
@@ -238,12 +222,6 @@ static void falcon_factors(struct model_desc *m, struct config *c, struct arena 
     }
 }
 
-static void need_false(struct config *c, const char *key)
-{
-    if (config_bool_or(c, key, false))
-        config_fault(c, ERR_UNSUPPORTED, key, "is true; supported: false");
-}
-
 /* Falcon-H1 (TII 2025): attention and Mamba 2 side by side in every layer, and factors everywhere. */
 void arch_falcon_h1(struct model_desc *m, struct config *c, struct arena *a)
 {
@@ -258,10 +236,10 @@ void arch_falcon_h1(struct model_desc *m, struct config *c, struct arena *a)
     if (!config_bool_or(c, "mamba_rms_norm", false))
         d->norm.kind = NORM_NONE;
     d->norm_first = config_bool_or(c, "mamba_norm_before_gate", true);
-    need_false(c, "attention_bias"); /* factors of biases */
-    need_false(c, "mlp_bias");
-    need_false(c, "mamba_proj_bias");
-    need_false(c, "projectors_bias");
+    arch_need_bool(c, "attention_bias", false); /* factors of biases */
+    arch_need_bool(c, "mlp_bias", false);
+    arch_need_bool(c, "mamba_proj_bias", false);
+    arch_need_bool(c, "projectors_bias", false);
     for (int i = 0; i < m->n_layer; i++) {
         m->layer[i].mix = MIX_ATTN_MAMBA2;
         m->layer[i].mamba2 = d;

@@ -24,12 +24,6 @@ static const struct layout_rule layout[] = {
 static const char *const ignored[] = {"model.mtp*", "*.rotary_emb.inv_freq", NULL};
 static const char *const kept[] = {"*.e_score_correction_bias", "*.A_log", "*.dt_bias", NULL};
 
-/* The field of two names that is there. */
-static const char *one_of(struct config *c, const char *key, const char *newer)
-{
-    return config_has(c, newer) ? newer : key;
-}
-
 /* s: linear_attn_config, or NULL. */
 static struct delta_desc *read_kda(struct model_desc *m, struct config *c, struct config *s, struct arena *a)
 {
@@ -67,8 +61,7 @@ static struct mla_desc *read_mla(struct model_desc *m, struct config *c, struct 
     arch_need_silu(c, "hidden_act"); /* of the convolutions, too */
     if (config_has(c, "q_lora_rank"))
         config_fault(c, ERR_UNSUPPORTED, "q_lora_rank", "is set; supported: null");
-    if (!config_bool_or(c, "mla_use_nope", true))
-        config_fault(c, ERR_UNSUPPORTED, "mla_use_nope", "is false; supported: true");
+    arch_need_bool(c, "mla_use_nope", true);
     return d;
 }
 
@@ -88,20 +81,21 @@ static bool is_full(const struct model_desc *m, struct config *c, struct config 
 
 static void experts(struct model_desc *m, struct config *c, struct arena *a)
 {
-    struct moe_desc *e = arch_experts(c, a,
-                                      &(struct expert_fields){one_of(c, "num_experts", "num_local_experts"), 256,
-                                                              one_of(c, "num_experts_per_token", "num_experts_per_tok"),
-                                                              8, "moe_intermediate_size", 1024});
+    struct moe_desc *e =
+        arch_experts(c, a,
+                     &(struct expert_fields){arch_either(c, "num_experts", "num_local_experts"), 256,
+                                             arch_either(c, "num_experts_per_token", "num_experts_per_tok"), 8,
+                                             "moe_intermediate_size", 1024});
     if (!e)
         return;
     e->score = arch_scores(c, "moe_router_activation_func", "sigmoid");
     e->correction = true;
-    e->normalize = config_bool_or(c, one_of(c, "moe_renormalize", "norm_topk_prob"), true);
+    e->normalize = config_bool_or(c, arch_either(c, "moe_renormalize", "norm_topk_prob"), true);
     e->sum_add = 1e-20f;
     e->scale = (float)config_num_or(c, "routed_scaling_factor", 1e-6, 1e6, 2.446);
     e->group = ROUTE_GROUP_BEST2;
-    arch_expert_groups(e, c, one_of(c, "num_expert_group", "n_group"), 1, 1);
-    arch_shared_experts(e, c, one_of(c, "num_shared_experts", "n_shared_experts"), 1, e->n_ff);
+    arch_expert_groups(e, c, arch_either(c, "num_expert_group", "n_group"), 1, 1);
+    arch_shared_experts(e, c, arch_either(c, "num_shared_experts", "n_shared_experts"), 1, e->n_ff);
     m->name[NAME_ROUTER_CORRECTION] = "mlp.e_score_correction_bias";
     arch_experts_by_kind(m, c, e, 1);
 }
@@ -109,12 +103,10 @@ static void experts(struct model_desc *m, struct config *c, struct arena *a)
 /* What concerns the whole model, and room for its layers. */
 static bool frame(struct model_desc *m, struct config *c, struct arena *a)
 {
-    m->n_embd = (int)config_int(c, "hidden_size", 1, 1 << 20);
-    m->n_vocab = (int)config_int(c, "vocab_size", 1, 1 << 24);
-    m->n_context =
-        config_int_or(c, one_of(c, "model_max_length", "max_position_embeddings"), 1, (int64_t)1 << 31, 1048576);
-    m->norm = (struct norm_desc){.kind = NORM_RMS, .eps = (float)config_num_or(c, "rms_norm_eps", 0, 1, 1e-5)};
-    m->tie = arch_tie(c) == TIE_NO ? TIE_NO : TIE_BY_FILE; /* a head in the file counts whatever the config says */
+    arch_frame(m, c, &(struct dense_rule){.n_context = 1048576, .eps = 1e-5});
+    if (!config_has(c, "max_position_embeddings"))
+        m->n_context = config_int_or(c, "model_max_length", 1, (int64_t)1 << 31, m->n_context);
+    m->tie = m->tie == TIE_NO ? TIE_NO : TIE_BY_FILE; /* a head in the file counts whatever the config says */
     m->ignore = ignored;
     m->keep_dtype = kept;
     m->layout = layout;

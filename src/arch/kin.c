@@ -79,10 +79,8 @@ void arch_apertus(struct model_desc *m, struct config *c, struct arena *a)
         m->rope[0].high_freq_factor = 4;
         m->rope[0].original_context = 8192;
     }
-    if (config_bool_or(c, "post_norm", false))
-        config_fault(c, ERR_UNSUPPORTED, "post_norm", "is true; supported: false");
-    if (!config_bool_or(c, "qk_norm", true))
-        config_fault(c, ERR_UNSUPPORTED, "qk_norm", "is false; supported: true");
+    arch_need_bool(c, "post_norm", false);
+    arch_need_bool(c, "qk_norm", true);
     for (int i = 0; i < m->n_layer; i++) {
         m->layer[i].ff = FF_PLAIN;
         m->layer[i].attn.qk_norm = m->norm;

@@ -6,9 +6,7 @@ static const struct layout_rule moe_layout[] = {
     {.param = "*.feed_forward.gate_proj", .from = "*.feed_forward.w1"},
     {.param = "*.feed_forward.down_proj", .from = "*.feed_forward.w2"},
     {.param = "*.feed_forward.up_proj", .from = "*.feed_forward.w3"},
-    {.param = "*.switch_mlp.gate_proj", .from = "*.experts.#.w1"},
-    {.param = "*.switch_mlp.down_proj", .from = "*.experts.#.w2"},
-    {.param = "*.switch_mlp.up_proj", .from = "*.experts.#.w3"},
+    W_EXPERTS_LAYOUT,
     {0},
 };
 
@@ -42,8 +40,7 @@ static void describe(struct model_desc *m, struct config *c, struct arena *a, co
     }
     *t = (struct shortconv_desc){.conv = (int)config_int_or(c, "conv_L_cache", 2, CONV_WIDTH_MAX, 3),
                                  .bias = config_bool_or(c, "conv_bias", false)};
-    m->tie = config_bool_or(c, config_has(c, "tie_embedding") ? "tie_embedding" : "tie_word_embeddings", true) ? TIE_YES
-                                                                                                               : TIE_NO;
+    m->tie = config_bool_or(c, arch_either(c, "tie_word_embeddings", "tie_embedding"), true) ? TIE_YES : TIE_NO;
     for (int i = 0; i < m->n_layer; i++) {
         struct layer_desc *l = &m->layer[i];
         l->attn.qk_norm = m->norm;
@@ -64,7 +61,7 @@ static int adjusted(struct config *c, int n_ff)
 
 void arch_lfm2(struct model_desc *m, struct config *c, struct arena *a)
 {
-    const char *width = config_has(c, "block_ff_dim") ? "block_ff_dim" : "intermediate_size";
+    const char *width = arch_either(c, "intermediate_size", "block_ff_dim");
     describe(m, c, a,
              &(struct dense_rule){.n_ff = 1,
                                   .n_kv_head = 8,
@@ -104,9 +101,7 @@ void arch_lfm2_moe(struct model_desc *m, struct config *c, struct arena *a)
     m->name[NAME_DOWN] = "feed_forward.down_proj";
     m->name[NAME_ROUTER] = "feed_forward.gate";
     m->name[NAME_ROUTER_CORRECTION] = "feed_forward.expert_bias";
-    m->name[NAME_EXPERT_GATE] = "feed_forward.switch_mlp.gate_proj";
-    m->name[NAME_EXPERT_UP] = "feed_forward.switch_mlp.up_proj";
-    m->name[NAME_EXPERT_DOWN] = "feed_forward.switch_mlp.down_proj";
+    arch_name_experts(m, "feed_forward.switch_mlp");
     if (!e)
         return;
     e->score = ROUTE_SIGMOID;

@@ -53,16 +53,10 @@ void arch_smollm3(struct model_desc *m, struct config *c, struct arena *a)
 {
     arch_dense(m, c, a, &(struct dense_rule){.n_kv_head = 4, .n_context = 32768, .rope = {.theta = 2e6}});
     int  every = (int)config_int_or(c, "no_rope_layer_interval", 1, DESC_LAYERS_MAX, 4);
-    int  n = config_array_len(c, "no_rope_layers");
-    bool slides = config_bool_or(c, "use_sliding_window", false);
-    if (n >= 0 && n != m->n_layer) {
-        config_fault(c, ERR_MISFIT, "no_rope_layers", "has %d entries, num_hidden_layers (%d) are needed", n,
-                     m->n_layer);
-        return;
-    }
-    int window = slides ? arch_window(c, 0) : 0;
+    bool listed = arch_has_layer_list(m, c, "no_rope_layers");
+    int  window = config_bool_or(c, "use_sliding_window", false) ? arch_window(c, 0) : 0;
     for (int i = 0; i < m->n_layer; i++) {
-        bool has_rope = n < 0 ? (i + 1) % every != 0 : config_array_int(c, "no_rope_layers", i, 0, 1);
+        bool has_rope = listed ? config_array_int(c, "no_rope_layers", i, 0, 1) : (i + 1) % every != 0;
         if (!has_rope)
             m->layer[i].attn.rope = -1;
         m->layer[i].attn.window = arch_slides(m, c, i, !has_rope) ? window : 0;

@@ -5,7 +5,7 @@
 #include "arch/family.h"
 
 #define WIDTH_MAX (1 << 20)
-#define CONTEXT ((int64_t)1 << 20) /* there is no longest sequence */
+#define CONTEXT (1 << 20) /* there is no longest sequence */
 
 /* The names of a mixer that is called something else than "mamba". */
 static void mixer_names(struct model_desc *m)
@@ -24,12 +24,8 @@ static void mixer_names(struct model_desc *m)
 void arch_backbone(struct model_desc *m, struct config *c, struct arena *a, int n_layer)
 {
     static const char *const ignored[] = {"lm_head.*", NULL};
-    m->n_embd = (int)config_int(c, "hidden_size", 1, 1 << 20);
-    m->n_vocab = (int)config_int(c, "vocab_size", 1, 1 << 24);
+    arch_frame(m, c, &(struct dense_rule){.n_context = CONTEXT, .eps_key = "layer_norm_epsilon", .eps = 1e-5});
     m->n_layer = n_layer;
-    m->n_context = config_int_or(c, "max_position_embeddings", 1, (int64_t)1 << 31, CONTEXT);
-    m->norm = (struct norm_desc){.kind = NORM_RMS, .eps = (float)config_num_or(c, "layer_norm_epsilon", 0, 1, 1e-5)};
-    m->tie = arch_tie(c);
     if (m->tie == TIE_YES)
         m->ignore = ignored;
     m->name[NAME_LAYER] = "backbone.layers.%d.";
@@ -37,11 +33,7 @@ void arch_backbone(struct model_desc *m, struct config *c, struct arena *a, int 
     m->name[NAME_NORM] = "backbone.norm_f";
     m->name[NAME_MIX_NORM] = m->name[NAME_FF_NORM] = "norm";
     mixer_names(m);
-    m->layer = arena_calloc(a, (size_t)n_layer, sizeof *m->layer);
-    if (!m->layer) {
-        config_fault(c, ERR_NOMEM, "num_hidden_layers", "is %d: out of memory for the layers", n_layer);
-        m->n_layer = 0;
-    }
+    arch_room_for_layers(m, c, a, "num_hidden_layers");
 }
 
 void arch_need_silu(struct config *c, const char *key)

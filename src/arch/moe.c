@@ -2,9 +2,7 @@
 #include "arch/family.h"
 
 static const struct layout_rule mixtral_layout[] = {
-    {.param = "*.switch_mlp.gate_proj", .from = "*.experts.#.w1"},
-    {.param = "*.switch_mlp.down_proj", .from = "*.experts.#.w2"},
-    {.param = "*.switch_mlp.up_proj", .from = "*.experts.#.w3"},
+    W_EXPERTS_LAYOUT,
     {0},
 };
 
@@ -12,9 +10,7 @@ static void block_sparse_names(struct model_desc *m)
 {
     m->name[NAME_ROUTER] = "block_sparse_moe.gate";
     m->name[NAME_ROUTER_CORRECTION] = "block_sparse_moe.e_score_correction_bias";
-    m->name[NAME_EXPERT_GATE] = "block_sparse_moe.switch_mlp.gate_proj";
-    m->name[NAME_EXPERT_UP] = "block_sparse_moe.switch_mlp.up_proj";
-    m->name[NAME_EXPERT_DOWN] = "block_sparse_moe.switch_mlp.down_proj";
+    arch_name_experts(m, "block_sparse_moe.switch_mlp");
     m->layout = mixtral_layout;
 }
 
@@ -44,13 +40,10 @@ void arch_phimoe(struct model_desc *m, struct config *c, struct arena *a)
             config_fault(c, ERR_UNSUPPORTED, "num_experts_per_tok", "is %d; supported: 2", e->top_k);
     }
     block_sparse_names(m);
-    m->norm.kind = NORM_LAYER;
-    m->norm.bias = true;
+    arch_layer_norms(m, true);
     m->head_bias = config_bool_or(c, "lm_head_bias", false);
-    for (int i = 0; i < m->n_layer; i++) {
-        m->layer[i].mix_norm = m->layer[i].ff_norm = m->norm;
+    for (int i = 0; i < m->n_layer; i++)
         m->layer[i].attn.window = arch_window(c, 0);
-    }
     arch_all_experts(m, e);
 }
 
@@ -100,9 +93,7 @@ void arch_olmoe(struct model_desc *m, struct config *c, struct arena *a)
 }
 
 static const struct layout_rule granitemoe_layout[] = {
-    {.param = "*.switch_mlp.gate_proj", .from = "*.input_linear", .part = 0, .parts = 2},
-    {.param = "*.switch_mlp.up_proj", .from = "*.input_linear", .part = 1, .parts = 2},
-    {.param = "*.switch_mlp.down_proj", .from = "*.output_linear"},
+    GRANITE_EXPERTS_LAYOUT,
     {0},
 };
 
@@ -160,9 +151,7 @@ void arch_gpt_oss(struct model_desc *m, struct config *c, struct arena *a)
         m->layer[i].attn.qkv_bias = m->layer[i].attn.o_bias = config_bool_or(c, "attention_bias", true);
     }
     m->name[NAME_ROUTER] = "mlp.router";
-    m->name[NAME_EXPERT_GATE] = "mlp.experts.gate_proj";
-    m->name[NAME_EXPERT_UP] = "mlp.experts.up_proj";
-    m->name[NAME_EXPERT_DOWN] = "mlp.experts.down_proj";
+    arch_name_experts(m, "mlp.experts");
     m->layout = gpt_oss_layout;
     arch_windows_every(m, c, arch_window(c, 128), 2);
     arch_all_experts(m, e);

@@ -21,12 +21,8 @@ void arch_qwen2_moe(struct model_desc *m, struct config *c, struct arena *a)
         c, a, &(struct expert_fields){"num_experts", 60, "num_experts_per_tok", 4, "moe_intermediate_size", 1408});
     if (e) {
         e->normalize = config_bool_or(c, "norm_topk_prob", false);
-        e->n_shared_ff = (int)config_int_or(c, "shared_expert_intermediate_size", 1, 1 << 24, 5632);
-        e->shared_gate = true;
+        arch_gated_shared_expert(m, e, c, 5632);
     }
-    m->name[NAME_SHARED_GATE] = "mlp.shared_expert.gate_proj";
-    m->name[NAME_SHARED_UP] = "mlp.shared_expert.up_proj";
-    m->name[NAME_SHARED_DOWN] = "mlp.shared_expert.down_proj";
     m->layout = arch_experts_layout;
     arch_experts_by_step(m, c, e);
 }
@@ -34,7 +30,7 @@ void arch_qwen2_moe(struct model_desc *m, struct config *c, struct arena *a)
 /* Qwen 3 with experts: Qwen 3's attention, with a window in all layers or none; the softmax over all experts. */
 void arch_qwen3_moe(struct model_desc *m, struct config *c, struct arena *a)
 {
-    const char *n = config_has(c, "num_experts") ? "num_experts" : "num_local_experts";
+    const char *n = arch_either(c, "num_local_experts", "num_experts");
     arch_dense(m, c, a, &(struct dense_rule){.n_kv_head = 4, .n_context = 32768});
     for (int i = 0; i < m->n_layer; i++) {
         m->layer[i].attn.qk_norm = m->norm;

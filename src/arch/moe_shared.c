@@ -50,9 +50,7 @@ void arch_dots1(struct model_desc *m, struct config *c, struct arena *a)
     for (int i = 0; i < m->n_layer; i++)
         m->layer[i].attn.qk_norm = m->norm;
     arch_windows(m, c, arch_window(c, 4096), (int)config_int_or(c, "max_window_layers", 0, 1 << 20, 62));
-    m->name[NAME_EXPERT_GATE] = "mlp.experts.gate_proj";
-    m->name[NAME_EXPERT_UP] = "mlp.experts.up_proj";
-    m->name[NAME_EXPERT_DOWN] = "mlp.experts.down_proj";
+    arch_name_experts(m, "mlp.experts");
     m->layout = arch_unnamed_experts_layout;
     arch_experts_from(m, c, e, 0);
 }
@@ -120,11 +118,10 @@ void arch_exaone_moe(struct model_desc *m, struct config *c, struct arena *a)
     }
     int window = arch_window(c, 4096);
     arch_windows_every(m, c, window, arch_pattern(c, 4));
-    for (int i = 0; i < m->n_layer; i++) {
+    for (int i = 0; i < m->n_layer; i++)
         m->layer[i].attn.qk_norm = m->norm;
-        if (window && !m->layer[i].attn.window)
-            m->layer[i].attn.rope = -1;
-    }
+    if (window)
+        arch_rope_in_windows(m);
     m->ignore_further_layers = true;
     m->layout = exaone_moe_layout;
     arch_experts_by_kind(m, c, e, 1);
@@ -146,13 +143,12 @@ void arch_afmoe(struct model_desc *m, struct config *c, struct arena *a)
     }
     arch_windows_every(m, c, arch_window(c, 1024),
                        (int)config_int_or(c, "global_attn_every_n_layers", 1, DESC_LAYERS_MAX, 4));
+    arch_rope_in_windows(m);
     int64_t dense = config_int_or(c, "num_dense_layers", 0, 1 << 20, 1);
     for (int i = 0; i < m->n_layer; i++) {
         struct layer_desc *l = &m->layer[i];
         l->mix_post = l->ff_post = l->attn.qk_norm = m->norm;
         l->attn.gate = GATE_PROJ;
-        if (!l->attn.window)
-            l->attn.rope = -1;
         if (i >= dense)
             arch_use_experts(m, i, e);
     }
@@ -162,9 +158,7 @@ void arch_afmoe(struct model_desc *m, struct config *c, struct arena *a)
     m->name[NAME_FF_POST] = "post_mlp_layernorm";
     m->name[NAME_ROUTER] = "mlp.router.gate";
     m->name[NAME_ROUTER_CORRECTION] = "mlp.expert_bias";
-    m->name[NAME_EXPERT_GATE] = "mlp.experts.gate_proj";
-    m->name[NAME_EXPERT_UP] = "mlp.experts.up_proj";
-    m->name[NAME_EXPERT_DOWN] = "mlp.experts.down_proj";
+    arch_name_experts(m, "mlp.experts");
     m->layout = arch_unnamed_experts_layout;
 }
 
@@ -184,8 +178,7 @@ void arch_ernie4_5_moe(struct model_desc *m, struct config *c, struct arena *a)
         e->correction = e->may_lack_correction = true;
         arch_shared_experts(e, c, "moe_num_shared_experts", 2, e->n_ff);
     }
-    if (config_bool_or(c, "use_bias", false))
-        config_fault(c, ERR_UNSUPPORTED, "use_bias", "is true; supported: false");
+    arch_need_bool(c, "use_bias", false);
     int64_t first = config_int_or(c, "moe_layer_start_index", 0, 1 << 20, 1);
     int64_t last = config_int_or(c, "moe_layer_end_index", -1, 1 << 20, -1);
     int64_t every = config_int_or(c, "moe_layer_interval", 1, 1 << 20, 1);

@@ -32,24 +32,19 @@ static int count_layers(struct config *c, const char *pattern)
     return 1;
 }
 
-static const char *either(struct config *c, const char *key, const char *other)
-{
-    return config_has(c, other) ? other : key;
-}
-
 static struct mamba2_desc *mamba2(struct model_desc *m, struct config *c, struct arena *a)
 {
     const struct mamba2_keys keys = {.heads = "mamba_num_heads",
                                      .head_dim = "mamba_head_dim",
                                      .head_dim_default = 64,
-                                     .groups = either(c, "n_groups", "mamba_n_groups"),
+                                     .groups = arch_either(c, "n_groups", "mamba_n_groups"),
                                      .n_group = 8,
                                      .state = "ssm_state_size",
                                      .n_state = 128,
-                                     .width = either(c, "conv_kernel", "mamba_d_conv"),
-                                     .conv_bias = either(c, "use_conv_bias", "mamba_conv_bias"),
+                                     .width = arch_either(c, "conv_kernel", "mamba_d_conv"),
+                                     .conv_bias = arch_either(c, "use_conv_bias", "mamba_conv_bias"),
                                      .bias = "use_bias",
-                                     .limit = either(c, "time_step_limit", "mamba_dt_limit"),
+                                     .limit = arch_either(c, "time_step_limit", "mamba_dt_limit"),
                                      .act = "mamba_hidden_act"};
     return arch_mamba2_of(m, c, a, &keys);
 }

@@ -56,7 +56,5 @@ void arch_exaone4(struct model_desc *m, struct config *c, struct arena *a)
     if (!window)
         return;
     exaone4_windows(m, c, window);
-    for (int i = 0; i < m->n_layer; i++)
-        if (!m->layer[i].attn.window)
-            m->layer[i].attn.rope = -1;
+    arch_rope_in_windows(m);
 }
