@@ -7,6 +7,7 @@
 #include "cpu/delta.h"
 
 #include "base/num.h"
+#include "cpu/rows.h"
 #include "cpu/scan.h"
 
 const struct delta_fns *delta_fns_for(enum cpu_level level)
@@ -28,14 +29,14 @@ struct gates {
 /* A vector's values for row i, which its adapters may replace. */
 static const float *values(const struct gates *j, int64_t i, const struct weight *w)
 {
-    return (j->run->step->lora ? lora_weight_of(run_lora(j->run, i), w) : w)->packed;
+    return lora_weight_of(run_lora(j->run, i), w)->packed;
 }
 
 static void gates_row(const struct gates *j, int64_t i)
 {
     const struct delta_fns *f = fns_of(j->run);
     const struct delta     *d = j->d;
-    float                  *a = tensor_row(j->a, i);
+    float                  *a = tensor_row(j->a, i), *b = tensor_row(j->b, i);
     const float            *a_log = values(j, i, &d->a_log), *dt = values(j, i, &d->dt_bias);
     for (int h = 0; h < d->n_k_head; h++) {
         f->unit(tensor_row(j->q, i) + (int64_t)h * d->k_dim, d->eps, d->scale, d->k_dim);
@@ -46,7 +47,7 @@ static void gates_row(const struct gates *j, int64_t i)
     else
         for (int h = 0; h < d->n_head; h++)
             f->decay(a_log + h, true, dt + (int64_t)h * d->k_dim, a + (int64_t)h * d->k_dim, d->k_dim);
-    f->sigmoid(tensor_row(j->b, i), d->n_head);
+    ((const struct cpu *)j->run->backend)->rows->act(ACT_SIGMOID, NULL, b, b, d->n_head);
 }
 
 static void gates_part(void *arg, int i, int n)
@@ -77,20 +78,20 @@ struct rule {
 
 static int64_t pairs_of(const struct delta *d)
 {
-    return (d->v_dim + 2 * DELTA_LANES - 1) / (2 * DELTA_LANES);
+    return (d->v_dim + 2 * STATE_LANES - 1) / (2 * STATE_LANES);
 }
 
 static void rule_item(const struct rule *j, const struct scan_rows *rows, int64_t item)
 {
     const struct delta *d = j->d;
-    int64_t             n_slice = (d->v_dim + DELTA_LANES - 1) / DELTA_LANES;
-    int64_t             h = item / pairs_of(d), slice = item % pairs_of(d) * 2, col = slice * DELTA_LANES;
+    int64_t             n_slice = (int64_t)state_slices(d->v_dim);
+    int64_t             h = item / pairs_of(d), slice = item % pairs_of(d) * 2, col = slice * STATE_LANES;
     int64_t             v = h * d->v_dim + col, k = h / (d->n_head / d->n_k_head) * d->k_dim;
     float              *state = (float *)(void *)(rows->state + d->state);
     struct delta_scan   s = {.k_dim = d->k_dim,
-                             .n_col = (int)MIN(d->v_dim - col, 2 * DELTA_LANES),
+                             .n_col = (int)MIN(d->v_dim - col, 2 * STATE_LANES),
                              .per_channel = d->per_channel,
-                             .state = state + (h * n_slice + slice) * d->k_dim * DELTA_LANES,
+                             .state = state + (h * n_slice + slice) * d->k_dim * STATE_LANES,
                              .q = scan_cols(rows, j->q, k),
                              .k = scan_cols(rows, j->k, k),
                              .v = scan_cols(rows, j->v, v),

@@ -6,13 +6,10 @@
 
 #include "tensor/ops.h"
 
-/* Columns of a state that stand together: a head's state is [(v_dim + 15) / 16][k_dim][16]. */
-#define DELTA_LANES 16
-
 /* One head's rows of one sequence over the value columns of one or two such slices. The tensors' rows are the sequence's, and
  * their data begins at the head (v and y: at the first column). */
 struct delta_scan {
-    int           k_dim, n_col; /* n_col <= 2 DELTA_LANES */
+    int           k_dim, n_col; /* n_col <= 2 STATE_LANES */
     bool          per_channel;  /* decay: [k_dim] of a row, else one */
     float        *state;        /* of the slices, one after the other */
     struct tensor q, k, v, decay, beta, y;
@@ -23,7 +20,6 @@ struct delta_fns {
     void (*unit)(float *x, float eps, float scale, int64_t n);
     /* x = exp(-exp(a_log) softplus(x + dt)), in place; one a_log, or n of them. */
     void (*decay)(const float *a_log, bool one, const float *dt, float *x, int64_t n);
-    void (*sigmoid)(float *x, int64_t n); /* in place */
     void (*scan)(const struct delta_scan *s);
 };
 

@@ -5,44 +5,25 @@
 #include "cpu/delta.h"
 #include "cpu/vec_math.h"
 
-VEC_INLINE vf load_upto(const float *p, int64_t n)
-{
-    return n < VEC_LANES ? vf_load_part(p, (int)n) : vf_load(p);
-}
-
-VEC_INLINE void store_upto(float *p, vf x, int64_t n)
-{
-    if (n < VEC_LANES)
-        vf_store_part(p, x, (int)n);
-    else
-        vf_store(p, x);
-}
-
 static void unit(float *x, float eps, float scale, int64_t n)
 {
     vf sum = vf_set1(0);
     for (int64_t i = 0; i < n; i += VEC_LANES) {
-        vf v = load_upto(x + i, n - i);
+        vf v = vf_load_upto(x + i, n - i);
         sum = vf_fma(v, v, sum);
     }
     vf r = vf_set1(1.0f / sqrtf(vf_sum(sum) + eps)), s = vf_set1(scale);
     for (int64_t i = 0; i < n; i += VEC_LANES)
-        store_upto(x + i, vf_mul(vf_mul(load_upto(x + i, n - i), r), s), n - i);
+        vf_store_upto(x + i, vf_mul(vf_mul(vf_load_upto(x + i, n - i), r), s), n - i);
 }
 
 static void decay(const float *a_log, bool one, const float *dt, float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i += VEC_LANES) {
-        vf rate = vf_exp(one ? vf_set1(*a_log) : load_upto(a_log + i, n - i));
-        vf step = vf_softplus(vf_add(load_upto(x + i, n - i), load_upto(dt + i, n - i)));
-        store_upto(x + i, vf_exp(vf_sub(vf_set1(0), vf_mul(rate, step))), n - i);
+        vf rate = vf_exp(one ? vf_set1(*a_log) : vf_load_upto(a_log + i, n - i));
+        vf step = vf_softplus(vf_add(vf_load_upto(x + i, n - i), vf_load_upto(dt + i, n - i)));
+        vf_store_upto(x + i, vf_exp(vf_sub(vf_set1(0), vf_mul(rate, step))), n - i);
     }
-}
-
-static void sigmoid(float *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i += VEC_LANES)
-        store_upto(x + i, vf_sigmoid(load_upto(x + i, n - i)), n - i);
 }
 
 /* The key of row t under its decay; zeros after the last row, whose prediction nobody wants. */
@@ -55,7 +36,8 @@ VEC_INLINE void decayed_key(const struct delta_scan *s, int64_t t, float *out)
     const float *k = tensor_row(s->k, t), *g = tensor_row(s->decay, t);
     for (int i = 0; i < s->k_dim; i += VEC_LANES) {
         int n = s->k_dim - i;
-        store_upto(out + i, vf_mul(load_upto(k + i, n), s->per_channel ? load_upto(g + i, n) : vf_set1(*g)), n);
+        vf_store_upto(out + i, vf_mul(vf_load_upto(k + i, n), s->per_channel ? vf_load_upto(g + i, n) : vf_set1(*g)),
+                      n);
     }
 }
 
@@ -101,13 +83,13 @@ VEC_INLINE void scan_slices(const struct delta_scan *s, int w, bool per_channel)
         vf beta = vf_set1(*tensor_row(s->beta, t));
         VEC_UNROLL for (int i = 0; i < w; i++)
         {
-            vf v = load_upto(tensor_row(s->v, t) + i * VEC_LANES, s->n_col - i * VEC_LANES);
+            vf v = vf_load_upto(tensor_row(s->v, t) + i * VEC_LANES, s->n_col - i * VEC_LANES);
             u[i] = vf_mul(vf_sub(v, sum[i]), beta);
         }
         decayed_key(s, t + 1, key);
         advance(s, w, per_channel, t, u, key, y, sum);
         VEC_UNROLL for (int i = 0; i < w; i++)
-            store_upto(tensor_row(s->y, t) + i * VEC_LANES, y[i], s->n_col - i * VEC_LANES);
+            vf_store_upto(tensor_row(s->y, t) + i * VEC_LANES, y[i], s->n_col - i * VEC_LANES);
     }
 }
 
@@ -121,7 +103,7 @@ static void scan(const struct delta_scan *s)
 
 #define DELTA_FNS                                                                                                      \
     {                                                                                                                  \
-        unit, decay, sigmoid, scan                                                                                     \
+        unit, decay, scan                                                                                              \
     }
 
 #endif

@@ -61,15 +61,10 @@ static int64_t records_most(const struct cpu *c, int64_t pairs)
     return pairs + MIN(pairs, c->lim.n_expert) * LINEAR_GROUP;
 }
 
-/* Cuts a piece of count elements from *at; adds to *size where *at is NULL. */
-static void *cut(char **at, size_t *size, bool *fits, int64_t count, size_t elem)
+static struct tensor take_rows(char *memory, size_t *size, int64_t n_row, int64_t n_col, bool *fits)
 {
-    size_t n = 0;
-    char  *piece = *at;
-    *fits &= count >= 0 && num_mul((size_t)count, elem, &n) && num_align(n, 64, &n) && num_add(*size, n, size);
-    if (*at)
-        *at += n;
-    return piece;
+    void *data = memory_take(memory, size, (size_t)n_row, (size_t)n_col * sizeof(float), fits);
+    return (struct tensor){data, n_row, n_col, n_col};
 }
 
 /* Lays the scratch out at `memory` (NULL: counts only); false when the size overflows. */
@@ -77,20 +72,20 @@ static bool lay_out(const struct cpu *c, char *memory, struct block *j, size_t *
 {
     int64_t rows = block_rows(c), pairs = rows * c->lim.top_k;
     int64_t n_in = padded(c->lim.n_expert_in), n_ff = padded(c->lim.n_expert_ff);
-    size_t  acts;
+    size_t  acts = 0;
     bool    fits = true;
     *size = 0;
     j->n_record = records_most(c, pairs);
-    j->start = cut(&memory, size, &fits, c->lim.n_expert + 2, sizeof *j->start);
-    j->row_of = cut(&memory, size, &fits, pairs, sizeof *j->row_of);
-    j->place = cut(&memory, size, &fits, pairs, sizeof *j->place);
-    j->unit_of = cut(&memory, size, &fits, pairs, sizeof *j->unit_of);
-    j->unit = cut(&memory, size, &fits, pairs, sizeof *j->unit);
-    j->in = (struct tensor){cut(&memory, size, &fits, pairs, (size_t)n_in * sizeof(float)), pairs, n_in, n_in};
-    j->gate = (struct tensor){cut(&memory, size, &fits, pairs, (size_t)n_ff * sizeof(float)), pairs, n_ff, n_ff};
-    j->up = (struct tensor){cut(&memory, size, &fits, pairs, (size_t)n_ff * sizeof(float)), pairs, n_ff, n_ff};
+    j->start = memory_take(memory, size, (size_t)c->lim.n_expert + 2, sizeof *j->start, &fits);
+    j->row_of = memory_take(memory, size, (size_t)pairs, sizeof *j->row_of, &fits);
+    j->place = memory_take(memory, size, (size_t)pairs, sizeof *j->place, &fits);
+    j->unit_of = memory_take(memory, size, (size_t)pairs, sizeof *j->unit_of, &fits);
+    j->unit = memory_take(memory, size, (size_t)pairs, sizeof *j->unit, &fits);
+    j->in = take_rows(memory, size, pairs, n_in, &fits);
+    j->gate = take_rows(memory, size, pairs, n_ff, &fits);
+    j->up = take_rows(memory, size, pairs, n_ff, &fits);
     fits &= linear_acts_size(c, j->n_record, MAX(n_in, n_ff), &acts);
-    j->acts = cut(&memory, size, &fits, (int64_t)MIN(acts, (size_t)INT64_MAX), 1);
+    j->acts = memory_take(memory, size, acts, 1, &fits);
     return fits;
 }
 

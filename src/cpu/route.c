@@ -143,7 +143,7 @@ static const float *correction_of(const struct run *r, const struct route *m, in
 {
     if (m->correction.index < 0)
         return NULL;
-    return (r->step->lora ? lora_weight_of(run_lora(r, row), &m->correction) : &m->correction)->packed;
+    return lora_weight_of(run_lora(r, row), &m->correction)->packed;
 }
 
 struct job {

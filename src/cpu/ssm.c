@@ -60,8 +60,8 @@ static void mamba1_items(const struct scan *s, const struct scan_rows *rows, int
     const struct mamba1    *m = j->m1;
     const float            *a_log = scan_values(rows, &m->a_log), *d = scan_values(rows, &m->d);
     for (int64_t i = lo; i < hi; i++) {
-        int64_t            at = i * SSM_LANES;
-        struct mamba1_scan k = {.n_col = (int)MIN(m->n - at, SSM_LANES),
+        int64_t            at = i * STATE_LANES;
+        struct mamba1_scan k = {.n_col = (int)MIN(m->n - at, STATE_LANES),
                                 .n_state = m->n_state,
                                 .a_log = a_log + at * m->n_state,
                                 .d = d + at,
@@ -78,14 +78,14 @@ static void mamba1_items(const struct scan *s, const struct scan_rows *rows, int
 static void cpu_mamba1(struct run *r, const struct mamba1 *m, struct tensor x, struct tensor dt, struct tensor b,
                        struct tensor c, struct tensor y)
 {
-    struct mamba_job j = {{mamba1_items, r, (m->n + SSM_LANES - 1) / SSM_LANES}, m, NULL, x, dt, b, c, y};
+    struct mamba_job j = {{mamba1_items, r, (int64_t)state_slices(m->n)}, m, NULL, x, dt, b, c, y};
     scan_run(&j.scan, 8 * (int64_t)m->n * m->n_state);
 }
 
 /* Pairs of slices of a head's channels. */
 static int64_t head_pairs(const struct mamba2 *m)
 {
-    return (m->head_dim + 2 * SSM_LANES - 1) / (2 * SSM_LANES);
+    return (m->head_dim + 2 * STATE_LANES - 1) / (2 * STATE_LANES);
 }
 
 static void mamba2_items(const struct scan *s, const struct scan_rows *rows, int64_t lo, int64_t hi)
@@ -94,11 +94,11 @@ static void mamba2_items(const struct scan *s, const struct scan_rows *rows, int
     const struct mamba2    *m = j->m2;
     const float            *a_log = scan_values(rows, &m->a_log), *d = scan_values(rows, &m->d);
     const float            *dt_bias = scan_values(rows, &m->dt_bias);
-    int64_t                 n_slice = (m->head_dim + SSM_LANES - 1) / SSM_LANES, pairs = head_pairs(m);
+    int64_t                 n_slice = (int64_t)state_slices(m->head_dim), pairs = head_pairs(m);
     for (int64_t i = lo; i < hi; i++) {
-        int64_t            h = i / pairs, slice = i % pairs * 2, at = h * m->head_dim + slice * SSM_LANES;
-        int64_t            group = h / (m->n_head / m->n_group) * m->n_state, first = (h * n_slice + slice) * SSM_LANES;
-        struct mamba2_scan k = {.n_col = (int)MIN((h + 1) * m->head_dim - at, 2 * SSM_LANES),
+        int64_t h = i / pairs, slice = i % pairs * 2, at = h * m->head_dim + slice * STATE_LANES;
+        int64_t group = h / (m->n_head / m->n_group) * m->n_state, first = (h * n_slice + slice) * STATE_LANES;
+        struct mamba2_scan k = {.n_col = (int)MIN((h + 1) * m->head_dim - at, 2 * STATE_LANES),
                                 .n_state = m->n_state,
                                 .a_log = a_log[h],
                                 .dt_bias = dt_bias[h],

@@ -22,17 +22,17 @@ struct conv_scan {
 };
 
 struct mamba1_scan {
-    int           n_col, n_state; /* n_col <= SSM_LANES */
+    int           n_col, n_state; /* n_col <= STATE_LANES */
     const float  *a_log;          /* [n_col][n_state] */
     const float  *d;              /* [n_col] */
-    float        *state;          /* [n_state][SSM_LANES] */
+    float        *state;          /* [n_state][STATE_LANES] */
     struct tensor x, dt, b, c, y;
 };
 
 struct mamba2_scan {
-    int           n_col, n_state; /* n_col <= 2 SSM_LANES */
+    int           n_col, n_state; /* n_col <= 2 STATE_LANES */
     float         a_log, dt_bias, d, dt_min, dt_max;
-    float        *state; /* [n_state][SSM_LANES], once or twice */
+    float        *state; /* [n_state][STATE_LANES], once or twice */
     struct tensor x, dt, b, c, y;
 };
 

@@ -6,20 +6,6 @@
 #include "cpu/ssm.h"
 #include "cpu/vec_math.h"
 
-/* 16 floats from p, of which n are there. */
-VEC_INLINE vf load_some(const float *p, int n)
-{
-    return n >= VEC_LANES ? vf_load(p) : vf_load_part(p, n);
-}
-
-VEC_INLINE void store_some(float *p, vf a, int n)
-{
-    if (n >= VEC_LANES)
-        vf_store(p, a);
-    else
-        vf_store_part(p, a, n);
-}
-
 /* One output row over the inputs in[0 .. width), the oldest first. */
 VEC_INLINE void conv_row(const struct conv_scan *s, float (*w)[CONV_COLS], const float *const *in, float *y)
 {
@@ -29,8 +15,8 @@ VEC_INLINE void conv_row(const struct conv_scan *s, float (*w)[CONV_COLS], const
         for (int j = 0; j < s->width; j++)
             acc = vf_fma(vf_load(w[j] + i), vf_load(in[j] + i), acc);
         if (s->bias)
-            acc = vf_add(acc, load_some(s->bias + i, n));
-        store_some(y + i, s->silu ? vf_silu(acc) : acc, n);
+            acc = vf_add(acc, vf_load_upto(s->bias + i, n));
+        vf_store_upto(y + i, s->silu ? vf_silu(acc) : acc, n);
     }
 }
 
@@ -74,15 +60,15 @@ static void mamba1(const struct mamba1_scan *s)
             a[n][i] = s->a_log[i * s->n_state + n];
     for (int n = 0; n < s->n_state; n++)
         vf_store(a[n], vf_sub(vf_set1(0), vf_exp(vf_load(a[n]))));
-    vf d = load_some(s->d, s->n_col);
+    vf d = vf_load_upto(s->d, s->n_col);
     for (int64_t t = 0; t < s->x.n_row; t++) {
         const float *b = tensor_row(s->b, t), *c = tensor_row(s->c, t);
-        vf           x = load_some(tensor_row(s->x, t), s->n_col);
-        vf           dt = vf_softplus(load_some(tensor_row(s->dt, t), s->n_col));
+        vf           x = vf_load_upto(tensor_row(s->x, t), s->n_col);
+        vf           dt = vf_softplus(vf_load_upto(tensor_row(s->dt, t), s->n_col));
         vf           xdt = vf_mul(dt, x), acc = vf_set1(0);
         for (int n = 0; n < s->n_state; n++)
             acc = ssm_step(s->state + n * VEC_LANES, vf_exp(vf_mul(dt, vf_load(a[n]))), xdt, b[n], c[n], acc);
-        store_some(tensor_row(s->y, t), vf_fma(d, x, acc), s->n_col);
+        vf_store_upto(tensor_row(s->y, t), vf_fma(d, x, acc), s->n_col);
     }
 }
 
@@ -109,16 +95,16 @@ VEC_INLINE void mamba2_row(const struct mamba2_scan *s, int64_t t, bool two, vf 
     const float *b = tensor_row(s->b, t), *c = tensor_row(s->c, t), *x = tensor_row(s->x, t);
     float       *y = tensor_row(s->y, t), *s0 = s->state, *s1 = s0 + (int64_t)s->n_state * VEC_LANES;
     int          n0 = s->n_col, n1 = n0 - VEC_LANES;
-    vf           x0 = load_some(x, n0), x1 = two ? load_some(x + VEC_LANES, n1) : x0, d = vf_set1(s->d);
+    vf           x0 = vf_load_upto(x, n0), x1 = two ? vf_load_upto(x + VEC_LANES, n1) : x0, d = vf_set1(s->d);
     vf           xdt0 = vf_mul(dt, x0), xdt1 = vf_mul(dt, x1), y0 = vf_set1(0), y1 = y0;
     for (int n = 0; n < s->n_state; n++) {
         y0 = ssm_step(s0 + n * VEC_LANES, decay, xdt0, b[n], c[n], y0);
         if (two)
             y1 = ssm_step(s1 + n * VEC_LANES, decay, xdt1, b[n], c[n], y1);
     }
-    store_some(y, vf_fma(d, x0, y0), n0);
+    vf_store_upto(y, vf_fma(d, x0, y0), n0);
     if (two)
-        store_some(y + VEC_LANES, vf_fma(d, x1, y1), n1);
+        vf_store_upto(y + VEC_LANES, vf_fma(d, x1, y1), n1);
 }
 
 static void mamba2(const struct mamba2_scan *s)

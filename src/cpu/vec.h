@@ -477,4 +477,17 @@ VEC_INLINE void vf_store_i8_part(int8_t *p, vf a, int n)
     memcpy(p, t, (size_t)n);
 }
 
+/* 16 floats, or the n < 16 that are there. */
+VEC_INLINE vf vf_load_upto(const float *p, int64_t n)
+{
+    return n < VEC_LANES ? vf_load_part(p, (int)n) : vf_load(p);
+}
+VEC_INLINE void vf_store_upto(float *p, vf a, int64_t n)
+{
+    if (n < VEC_LANES)
+        vf_store_part(p, a, (int)n);
+    else
+        vf_store(p, a);
+}
+
 #endif

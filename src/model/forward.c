@@ -19,7 +19,7 @@ struct plan {
 static struct tensor take(struct plan *p, int64_t rows, int64_t cols)
 {
     size_t  bytes, total;
-    int64_t stride = (cols + 15) / 16 * 16;
+    int64_t stride = act_cols(cols);
     if (!num_mul((size_t)rows, (size_t)stride * sizeof(float), &bytes) || !num_add(p->used, bytes, &total)) {
         p->failed = true;
         return (struct tensor){0};

@@ -247,27 +247,29 @@ static inline const struct lora_set *run_lora(const struct run *r, int64_t i)
     return s->lora ? s->lora[s->seq[r->row_of ? r->row_of[i] : i]] : NULL;
 }
 
-/* A state on every backend: slices of 16 columns, [n_head][(v_dim + 15) / 16][k_dim][16] float32. */
+/* Bytes of recurrent states, on every backend, float32 in slices of columns: conv [width - 1][n], the oldest input first;
+ * mamba1 [n / 16 rounded up][n_state][16]; mamba2 [n_head][head_dim / 16 rounded up][n_state][16]; delta likewise, by v_dim and
+ * k_dim. */
+#define STATE_LANES 16
+static inline size_t state_slices(int n)
+{
+    return ((size_t)n + STATE_LANES - 1) / STATE_LANES;
+}
 static inline size_t delta_state_bytes(const struct delta *d)
 {
-    return sizeof(float) * 16 * (size_t)d->n_head * (size_t)d->k_dim * (((size_t)d->v_dim + 15) / 16);
+    return sizeof(float) * STATE_LANES * (size_t)d->n_head * (size_t)d->k_dim * state_slices(d->v_dim);
 }
-
-/* Bytes of their states, on every backend: conv [width - 1][n], the oldest input first; mamba1 [n / 16 rounded up][n_state][16];
- * mamba2 [n_head][head_dim / 16 rounded up][n_state][16]. */
-#define SSM_LANES 16
 static inline size_t conv_state_bytes(const struct conv *c)
 {
     return sizeof(float) * (size_t)(c->width - 1) * (size_t)c->n;
 }
 static inline size_t mamba1_state_bytes(const struct mamba1 *m)
 {
-    return sizeof(float) * SSM_LANES * (((size_t)m->n + SSM_LANES - 1) / SSM_LANES) * (size_t)m->n_state;
+    return sizeof(float) * STATE_LANES * state_slices(m->n) * (size_t)m->n_state;
 }
 static inline size_t mamba2_state_bytes(const struct mamba2 *m)
 {
-    size_t slices = ((size_t)m->head_dim + SSM_LANES - 1) / SSM_LANES;
-    return sizeof(float) * SSM_LANES * (size_t)m->n_head * slices * (size_t)m->n_state;
+    return sizeof(float) * STATE_LANES * (size_t)m->n_head * state_slices(m->head_dim) * (size_t)m->n_state;
 }
 
 /* Sets every composed operation that the backend left NULL to its default. */

@@ -7,6 +7,7 @@
 
 #include "base/num.h"
 #include "cpu/delta.h"
+#include "cpu/rows.h"
 #include "harness.h"
 
 #define CASES 60
@@ -51,10 +52,11 @@ static void check_gates(struct kc *k)
                                    : (n / 32.0 + 12) * KC_EPS * fabs(ref[i]) + 0x1p-140;
         }
         const struct delta_fns *f[2] = {delta_fns_for(CPU_SCALAR), delta_fns_for(k->level)};
+        const struct row_fns   *rows[2] = {row_fns_for(CPU_SCALAR), row_fns_for(k->level)};
         float                  *out[2] = {want, x};
         for (int i = 0; i < 2; i++)
             kind == 0   ? f[i]->decay(a_log, one, dt, out[i], n)
-            : kind == 1 ? f[i]->sigmoid(out[i], n)
+            : kind == 1 ? rows[i]->act(ACT_SIGMOID, NULL, out[i], out[i], n)
                         : f[i]->unit(out[i], eps, scale, n);
         kc_close(k, "against double", x, ref, bound, n);
         kc_same_floats(k, "against scalar", x, want, n);
