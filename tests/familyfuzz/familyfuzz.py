@@ -13,8 +13,6 @@ Draws that nothing can decide are passed over and counted: a config that transfo
 refuses, logits that hang on rounding (a router's tie). Where the references differ, transformers is taken as right. The
 first difference is printed with its seed; `--seed N --draws 1` repeats it, and its files stay under build/familyfuzz. Exit status 1 then.
 """
-import argparse
-import collections
 import contextlib
 import dataclasses
 import io
@@ -25,7 +23,6 @@ import random
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,16 +33,13 @@ import numpy as np
 import familylib
 import make_family_fixtures as maker
 from families import all_rows, draws
+from fuzzlib import Difference, arguments, run
 from testlib import stored_tensors
 
 WORK = ROOT / "build/familyfuzz" / str(os.getpid())
 TOLERANCE = 1e-3
 MODES = [["--mode", "affine", "--bits", "4", "--group-size", "32"], ["--mode", "affine", "--bits", "8", "--group-size", "64"],
          ["--mode", "mxfp4"], ["--mode", "mxfp8"], ["--mode", "nvfp4"]]
-
-
-class Difference(Exception):
-    """What is wrong, in words."""
 
 
 class PassedOver(Exception):
@@ -181,36 +175,21 @@ def draw(seed, rows, path, tally):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=Path, required=True)
-    parser.add_argument("-T", type=float, default=300)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    parser.add_argument("--draws", type=int, default=math.inf)
+    parser = arguments(__doc__)
     parser.add_argument("--rows", help="only these of tools/families")
-    parser.add_argument("--all", action="store_true", help="go on after a difference")
     parser.add_argument("-v", action="store_true", help="say why draws are passed over")
     args = parser.parse_args()
     path = args.bin / "mlxcel"
     known = Program(path, []).families()
     rows = [r for n, r in all_rows().items() if (n in args.rows.split(",") if args.rows else r.model_type in known)]
-    tally, found, seed, end = collections.Counter(), 0, args.seed, time.monotonic() + args.T
-    print(f"familyfuzz: seed {seed}, {len(rows)} rows", flush=True)
-    while time.monotonic() < end and seed - args.seed < args.draws:
-        try:
-            why = draw(seed, rows, path, tally)
-            if why and args.v:
-                print(f"familyfuzz: seed {seed}: {why[:300]}", flush=True)
-        except Difference as why:
-            found += 1
-            print(f"familyfuzz: seed {seed}: DIFFERENCE\n{why}", flush=True)
-            if not args.all:
-                break
-        seed += 1
-    print(", ".join(f"{n} {kind}" for kind, n in sorted(tally.items())) + f": {found} differences")
-    if found:
-        return 1
-    shutil.rmtree(WORK, ignore_errors=True)
-    return 0
+    print(f"familyfuzz: seed {args.seed}, {len(rows)} rows", flush=True)
+
+    def one(seed, tally):
+        why = draw(seed, rows, path, tally)
+        if why and args.v:
+            print(f"familyfuzz: seed {seed}: {why[:300]}", flush=True)
+
+    return run("familyfuzz", args, one, WORK)
 
 
 if __name__ == "__main__":

@@ -16,21 +16,17 @@ type) and their scales. Then
 The first difference is printed with its seed; `--seed N --draws 1` repeats it, and its files stay under build/lorafuzz.
 Exit status 1 then.
 """
-import argparse
-import collections
 import itertools
 import json
-import math
 import os
 import random
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
 
 import mlx.core as mx
 
@@ -39,15 +35,12 @@ import bases
 import fused
 import lora_reference as ref
 from faults import FAULTS
+from fuzzlib import Difference, arguments, run
 
 WORK = ROOT / "build/lorafuzz" / str(os.getpid())
 EXACT_TOLERANCE = 1e-4
 # The most that a precision may be off on weights of such tiny sizes: the norm of the difference by the norm.
 PRECISIONS = {"high": (["--precision", "high"], 0.05), "default": ([], 0.3)}
-
-
-class Difference(Exception):
-    """What is wrong, in words."""
 
 
 class Program:
@@ -191,32 +184,13 @@ def draw(seed, program_path, faults, tally):
 
 
 def main():
-    args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    args.add_argument("--bin", type=Path, required=True)
-    args.add_argument("-T", type=float, default=300)
-    args.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
-    args.add_argument("--draws", type=int, default=math.inf)
+    args = arguments(__doc__)
     args.add_argument("--faults", type=int, default=6, help="damaged copies of each adapter")
-    args.add_argument("--all", action="store_true", help="go on after a difference")
     args = args.parse_args()
     mx.set_default_device(mx.cpu)
     WORK.mkdir(parents=True)
-    tally, found, seed, end = collections.Counter(), 0, args.seed, time.monotonic() + args.T
-    print(f"lorafuzz: seed {seed}", flush=True)
-    while time.monotonic() < end and seed - args.seed < args.draws:
-        try:
-            draw(seed, args.bin / "mlxcel", args.faults, tally)
-        except Difference as why:
-            found += 1
-            print(f"lorafuzz: seed {seed}: DIFFERENCE\n{why}", flush=True)
-            if not args.all:
-                break
-        seed += 1
-    print(", ".join(f"{n} {kind}" for kind, n in sorted(tally.items())) + f": {found} differences")
-    if found:
-        return 1
-    shutil.rmtree(WORK, ignore_errors=True)
-    return 0
+    print(f"lorafuzz: seed {args.seed}", flush=True)
+    return run("lorafuzz", args, lambda seed, tally: draw(seed, args.bin / "mlxcel", args.faults, tally), WORK)
 
 
 if __name__ == "__main__":

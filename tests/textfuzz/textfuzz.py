@@ -24,11 +24,13 @@ import json
 import lzma
 import os
 import random
-import shutil
 import sys
 import time
 import warnings
 from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests"))
 
 import chats
 import jinja_compare
@@ -36,16 +38,12 @@ import jinja_gen
 import pipelines
 import shrink
 import texts
+from fuzzlib import Difference, finish
 from peer import Peer, PeerDied, tokenize_bytes
 from tokenizers import Tokenizer
 
-ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build/textfuzz" / str(os.getpid())
 MODES = {"added": [], "plain": ["--no-special"], "literal": ["--no-special", "--no-parse-special"]}
-
-
-class Difference(Exception):
-    """The smallest failing case, in words."""
 
 
 class Panic(Exception):
@@ -393,11 +391,7 @@ def main():
     found = work(args, random.Random(args.seed), tally, refused)
     for why, n in refused.most_common():
         print(f"  refused {n} times: {why}")
-    print(", ".join(f"{n} comparisons of {kind}" for kind, n in tally.items()) + f": {found} differences")
-    if found:
-        return 1
-    shutil.rmtree(WORK, ignore_errors=True)
-    return 0
+    return finish([f"{n} comparisons of {kind}" for kind, n in tally.items()], found, WORK)
 
 
 if __name__ == "__main__":
