@@ -15,11 +15,6 @@
 #define SEQ_MAX 3
 #define COLS_MAX 640 /* of a row of any tensor */
 
-static float *floats(int64_t n)
-{
-    return kc_guard((size_t)n * sizeof(float));
-}
-
 static double softplus(double x)
 {
     return x > 30 ? x : log1p(exp(x));
@@ -33,8 +28,8 @@ static void check_gates(struct kc *k)
     const char   *what[3] = {"decay", "sigmoid", "unit"};
     for (int c = 0; c < 6 * CASES; c++) {
         int    n = kc_pick(k, 1, 7, 15, 16, 17, 33, 64, 128, 200), kind = c % 3, one = kc_below(k, 2);
-        float *x = floats(n), *want = floats(n), *a_log = floats(one ? 1 : n), *dt = floats(n), scale = 0.25f,
-              eps = 1e-6f;
+        float *x = kc_floats(n), *want = kc_floats(n), *a_log = kc_floats(one ? 1 : n), *dt = kc_floats(n),
+              scale = 0.25f, eps = 1e-6f;
         double sum = 0;
         kc_notef(k, "%s n %d one %d", what[kind], n, one);
         kc_fill(k, x, n, kind == 2 ? 1e15 : 200);
@@ -77,7 +72,7 @@ struct fixture {
 
 static struct tensor draw(struct kc *k, int rows, int cols, double extreme)
 {
-    struct tensor t = {floats((int64_t)rows * cols), rows, cols, cols};
+    struct tensor t = {kc_floats((int64_t)rows * cols), rows, cols, cols};
     kc_fill(k, t.data, (int64_t)rows * cols, extreme);
     return t;
 }
@@ -203,7 +198,7 @@ static void check_delta(struct kc *k)
         struct fixture f;
         fixture_new(k, &f);
         int    cols = f.d.n_head * f.d.v_dim;
-        float *y = floats((int64_t)f.rows * cols);
+        float *y = kc_floats((int64_t)f.rows * cols);
         for (int col = 0; col < cols; col++)
             for (int s = 0, row = 0; s < f.n_seq; row += f.n[s++])
                 column(&f, row, f.n[s], col / f.d.v_dim, col % f.d.v_dim, ref[col], bound[col]);
@@ -237,7 +232,7 @@ static void bench_scan_run(void *arg)
 static void bench_delta(struct kc *k)
 {
     enum { DIM = 128, N = 64 };
-    float *x = floats(6 * DIM * N);
+    float *x = kc_floats(6 * DIM * N);
     kc_fill(k, x, 6 * DIM * N, 0);
     for (int i = 0; i < 6 * DIM * N; i++)
         x[i] = 0.5f / DIM;

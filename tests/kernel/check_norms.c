@@ -3,52 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arrays.h"
 #include "base/num.h"
 #include "cpu/rows.h"
-#include "harness.h"
-
-#define N_MAX 1200
-#define CASES 150
-
-static int some_length(struct kc *k)
-{
-    int n = kc_pick(k, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 128, 576, 0);
-    return n ? n : 1 + kc_below(k, N_MAX);
-}
-
-static float *floats(int64_t n)
-{
-    return kc_guard((size_t)n * sizeof(float));
-}
-
-/* Two inputs, a weight and two outputs of n floats each: what the level gives and what scalar gives. */
-struct arrays {
-    int    n;
-    float *a, *b, *got, *want;
-    double ref[N_MAX], bound[N_MAX];
-};
-
-static void arrays_new(struct kc *k, struct arrays *x, double extreme)
-{
-    x->n = some_length(k);
-    kc_notef(k, "n %d", x->n);
-    x->a = floats(x->n);
-    x->b = floats(x->n);
-    x->got = floats(x->n);
-    x->want = floats(x->n);
-    kc_fill(k, x->a, x->n, extreme);
-    kc_fill(k, x->b, x->n, extreme);
-}
-
-static void arrays_check(struct kc *k, struct arrays *x)
-{
-    kc_close(k, "against double", x->got, x->ref, x->bound, x->n);
-    kc_same_floats(k, "against scalar", x->got, x->want, x->n);
-    kc_unguard(k, x->a);
-    kc_unguard(k, x->b);
-    kc_unguard(k, x->got);
-    kc_unguard(k, x->want);
-}
 
 /* The sum of squares has no cancellation: its relative error is at most that of its longest chain. */
 static void check_rms_norm(struct kc *k)
@@ -118,8 +75,8 @@ static void check_norm_pieces(struct kc *k)
     for (int c = 0; c < 40; c++) {
         int         n = 1 + kc_below(k, 70), wide = kc_below(k, 4), pieces = (wide ? wide : 1) * (1 + kc_below(k, 3));
         int         rows = 1 + kc_below(k, 20), col = n * pieces, layer = kc_below(k, 2);
-        float      *x = floats((int64_t)rows * col), *y = floats((int64_t)rows * col), *want = floats(col);
-        float      *w = floats((int64_t)n * 4), *b = floats((int64_t)n * 4);
+        float      *x = kc_floats((int64_t)rows * col), *y = kc_floats((int64_t)rows * col), *want = kc_floats(col);
+        float      *w = kc_floats((int64_t)n * 4), *b = kc_floats((int64_t)n * 4);
         struct norm norm = {.kind = layer ? NORM_LAYER : NORM_RMS, .n = n, .eps = 1e-6f, .w = {.index = -1}};
         kc_notef(k, "%s rows %d pieces %d n %d weight of %d", layer ? "layer" : "rms", rows, pieces, n, wide);
         kc_fill(k, x, (int64_t)rows * col, 100);

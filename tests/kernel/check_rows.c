@@ -3,56 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arrays.h"
 #include "base/half.h"
 #include "base/num.h"
 #include "cpu/math.h"
 #include "cpu/rows.h"
-#include "harness.h"
-
-#define N_MAX 1200
-#define CASES 150
 
 static const struct act silu = {.kind = ACT_SILU};
-
-static int some_length(struct kc *k)
-{
-    int n = kc_pick(k, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 128, 576, 0);
-    return n ? n : 1 + kc_below(k, N_MAX);
-}
-
-static float *floats(int64_t n)
-{
-    return kc_guard((size_t)n * sizeof(float));
-}
-
-/* Two inputs, a weight and two outputs of n floats each: what the level gives and what scalar gives. */
-struct arrays {
-    int    n;
-    float *a, *b, *got, *want;
-    double ref[N_MAX], bound[N_MAX];
-};
-
-static void arrays_new(struct kc *k, struct arrays *x, double extreme)
-{
-    x->n = some_length(k);
-    kc_notef(k, "n %d", x->n);
-    x->a = floats(x->n);
-    x->b = floats(x->n);
-    x->got = floats(x->n);
-    x->want = floats(x->n);
-    kc_fill(k, x->a, x->n, extreme);
-    kc_fill(k, x->b, x->n, extreme);
-}
-
-static void arrays_check(struct kc *k, struct arrays *x)
-{
-    kc_close(k, "against double", x->got, x->ref, x->bound, x->n);
-    kc_same_floats(k, "against scalar", x->got, x->want, x->n);
-    kc_unguard(k, x->a);
-    kc_unguard(k, x->b);
-    kc_unguard(k, x->got);
-    kc_unguard(k, x->want);
-}
 
 static void check_exp_value(struct kc *k, float x)
 {
@@ -124,7 +81,7 @@ static void check_rope(struct kc *k)
     static double ref[N_MAX], bound[N_MAX];
     for (int c = 0; c < CASES; c++) {
         int    half = kc_pick(k, 1, 3, 8, 16, 17, 32, 40, 64, 100), inter = kc_below(k, 2), dims = 2 * half;
-        float *x = floats(dims), *want = floats(dims), *cs = floats(dims);
+        float *x = kc_floats(dims), *want = kc_floats(dims), *cs = kc_floats(dims);
         kc_notef(k, "dims %d interleaved %d", dims, inter);
         kc_fill(k, x, dims, 1e20);
         memcpy(want, x, (size_t)dims * sizeof(float));
@@ -156,7 +113,7 @@ static void check_f16(struct kc *k)
     for (int c = 0; c < CASES; c++) {
         int       n = some_length(k), start = kc_below(k, 65536 - n);
         uint16_t *h = kc_guard((size_t)n * 2), *back = kc_guard((size_t)n * 2);
-        float    *x = floats(n);
+        float    *x = kc_floats(n);
         kc_notef(k, "n %d start %d", n, start);
         for (int i = 0; i < n; i++)
             h[i] = (uint16_t)(start + i);
@@ -181,7 +138,7 @@ static void check_i8(struct kc *k)
     for (int c = 0; c < CASES; c++) {
         int     n = some_length(k), odd = kc_below(k, 3);
         int8_t *q = kc_guard((size_t)n);
-        float  *x = floats(n), *back = floats(n), most = 0;
+        float  *x = kc_floats(n), *back = kc_floats(n), most = 0;
         kc_notef(k, "n %d odd %d", n, odd);
         kc_fill(k, x, n, 100);
         for (int i = 0; i < n; i++)
@@ -211,13 +168,13 @@ static void check_row_ops(struct kc *k)
     struct run        r1 = {.backend = &one->base, .step = &none}, r3 = {.backend = &many->base, .step = &none};
     for (int c = 0; c < 30; c++) {
         int           n = some_length(k), pieces = 1 + kc_below(k, 3), rows = 1 + kc_below(k, 40), col = n * pieces;
-        float        *buf[6], *w = floats(n);
+        float        *buf[6], *w = kc_floats(n);
         struct tensor t[6];
         struct norm   norm = {NORM_RMS, n, 1e-6f, {.n_out = 1, .n_in = n, .packed = w}};
         kc_notef(k, "rows %d pieces %d n %d", rows, pieces, n);
         kc_fill(k, w, n, 100);
         for (int i = 0; i < 6; i++) {
-            buf[i] = floats((int64_t)rows * col);
+            buf[i] = kc_floats((int64_t)rows * col);
             t[i] = (struct tensor){buf[i], rows, col, col};
         }
         kc_fill(k, buf[0], (int64_t)rows * col, 1e6);
@@ -275,7 +232,7 @@ static void check_rope_angles(struct kc *k)
     for (int c = 0; c < CASES; c++) {
         int         half = 1 + kc_below(k, 64), rows = 1 + kc_below(k, 8), kind = kc_below(k, half > 1 ? 4 : 3);
         int32_t     position[8], seq[8], length[3];
-        float      *inv_freq = floats(half), *long_freq = floats(half), *cs = floats((int64_t)rows * 2 * half);
+        float      *inv_freq = kc_floats(half), *long_freq = kc_floats(half), *cs = kc_floats((int64_t)rows * 2 * half);
         struct rope rope = {.dims = 2 * half,
                             .mscale = (float)(1 + kc_uniform(k)),
                             .inv_freq = inv_freq,
@@ -320,7 +277,7 @@ static void check_clip(struct kc *k)
     const struct row_fns *f = row_fns_for(k->level);
     for (int c = 0; c < CASES; c++) {
         int    n = some_length(k);
-        float *x = floats(n), *y = floats(n), limit = (float)kc_uniform(k);
+        float *x = kc_floats(n), *y = kc_floats(n), limit = (float)kc_uniform(k);
         kc_fill(k, x, n, 1e6);
         x[kc_below(k, n)] = kc_below(k, 2) ? NAN : -0.0f;
         memcpy(y, x, (size_t)n * sizeof *x);
@@ -344,7 +301,7 @@ static void check_gather_cols(struct kc *k)
         int64_t first = kc_below(k, 20), n = 1 + kc_below(k, 70), step = n + kc_below(k, 70),
                 pieces = 1 + kc_below(k, 9);
         int64_t rows = 1 + kc_below(k, 300), cols = first + (pieces - 1) * step + n, stride = cols + kc_below(k, 5);
-        float  *x = floats(rows * stride), *y = floats(rows * pieces * n);
+        float  *x = kc_floats(rows * stride), *y = kc_floats(rows * pieces * n);
         kc_fill(k, x, rows * stride, 1);
         op_gather_cols(&r, first, step, n, (struct tensor){x, rows, cols, stride},
                        (struct tensor){y, rows, pieces * n, pieces * n});
@@ -372,9 +329,9 @@ static void bench_silu(void *arg)
 static void bench_rows(struct kc *k)
 {
     struct bench b = {.f = row_fns_for(k->level), .n = 1536};
-    b.a = floats(4096);
-    b.b = floats(4096);
-    b.y = floats(4096);
+    b.a = kc_floats(4096);
+    b.b = kc_floats(4096);
+    b.y = kc_floats(4096);
     kc_fill(k, b.a, 4096, 1);
     kc_fill(k, b.b, 4096, 1);
     kc_rate(k, "silu_mul 1536", kc_time(bench_silu, &b) / 100, 3 * 4 * 1536, 0);

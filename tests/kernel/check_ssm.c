@@ -27,21 +27,16 @@ struct fixture {
     float        *vectors[4];
 };
 
-static float *floats(int64_t n)
-{
-    return kc_guard((size_t)n * sizeof(float));
-}
-
 static struct tensor draw(struct kc *k, int rows, int cols, double extreme)
 {
-    struct tensor t = {floats((int64_t)rows * cols), rows, cols, cols};
+    struct tensor t = {kc_floats((int64_t)rows * cols), rows, cols, cols};
     kc_fill(k, t.data, (int64_t)rows * cols, extreme);
     return t;
 }
 
 static void draw_vector(struct kc *k, struct fixture *f, struct weight *w, int i, int n, double extreme)
 {
-    f->vectors[i] = floats(n);
+    f->vectors[i] = kc_floats(n);
     kc_fill(k, f->vectors[i], n, extreme);
     *w = (struct weight){.n_out = 1, .n_in = n, .packed = f->vectors[i]};
 }
@@ -57,7 +52,7 @@ static void conv_new(struct kc *k, struct fixture *f)
     f->bytes = c->state + conv_state_bytes(c);
     draw_vector(k, f, &c->w, 0, c->n * c->width, 100);
     if (kc_below(k, 2)) {
-        f->vectors[1] = floats(c->n);
+        f->vectors[1] = kc_floats(c->n);
         kc_fill(k, f->vectors[1], c->n, 100);
         c->w.bias = f->vectors[1];
     }

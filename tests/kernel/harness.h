@@ -49,6 +49,12 @@ void kc_fill(struct kc *k, float *x, int64_t n, double extreme);
 void *kc_guard(size_t bytes);
 void  kc_unguard(struct kc *k, void *p);
 
+/* A guarded buffer of n floats. */
+static inline float *kc_floats(int64_t n)
+{
+    return kc_guard((size_t)n * sizeof(float));
+}
+
 /* Comparisons. A failure prints check, level, note, the worst element and the seed. NaN equals NaN. */
 void kc_same(struct kc *k, const char *what, const void *got, const void *want, size_t bytes);
 void kc_same_floats(struct kc *k, const char *what, const float *got, const float *want, int64_t n);

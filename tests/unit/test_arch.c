@@ -8,30 +8,22 @@
 
 #include <cmocka.h>
 
-#include "arch/arch.h"
+#include "support/description.h"
 
 /* The sliding windows of a model of three layers whose config.json has `fields` as well. */
 static void check_windows(const char *type, const char *fields, int first, int second, int third)
 {
-    const int         needed[3] = {first, second, third};
-    char              text[512];
-    struct config    *c = NULL;
-    struct error      e = {0};
-    struct arena      a;
-    struct model_desc m;
-    snprintf(text, sizeof text,
-             "{\"model_type\":\"%s\",\"hidden_size\":32,\"intermediate_size\":8,\"num_hidden_layers\":3,"
-             "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"vocab_size\":9,%s}",
-             type, fields);
-    arena_init(&a, 1 << 20);
-    if (config_parse(&c, str_of(text), "config.json", &e) || arch_describe(&m, c, &a, &e))
-        fail_msg("%s", e.msg);
+    const int          needed[3] = {first, second, third};
+    struct description d;
+    describe_right(&d, type,
+                   "\"hidden_size\":32,\"intermediate_size\":8,\"num_hidden_layers\":3,\"num_attention_heads\":4,"
+                   "\"num_key_value_heads\":2,\"vocab_size\":9",
+                   fields);
     for (int i = 0; i < 3; i++)
-        if (m.layer[i].attn.window != needed[i])
-            fail_msg("%s, %s: layer %d has the window %d, needed %d", type, fields, i, m.layer[i].attn.window,
+        if (d.m.layer[i].attn.window != needed[i])
+            fail_msg("%s, %s: layer %d has the window %d, needed %d", type, fields, i, d.m.layer[i].attn.window,
                      needed[i]);
-    config_free(c);
-    arena_deinit(&a);
+    description_free(&d);
 }
 
 static void windows(void **state)
@@ -95,32 +87,24 @@ static void heads(void **state)
         int         head_dim, n_kv_head;
     } cases[] = {
         {"llama", "", 16, 64},
-        {"llama", ",\"head_dim\":null,\"num_key_value_heads\":null", 16, 64},
+        {"llama", "\"head_dim\":null,\"num_key_value_heads\":null", 16, 64},
         {"mistral", "", 16, 8},
         {"qwen2", "", 16, 32},
-        {"qwen2", ",\"num_key_value_heads\":null", 16, 64},
+        {"qwen2", "\"num_key_value_heads\":null", 16, 64},
         {"qwen3", "", 128, 32},
-        {"qwen3", ",\"num_key_value_heads\":null", 128, 64},
-        {"qwen3", ",\"head_dim\":16,\"num_key_value_heads\":2", 16, 2},
+        {"qwen3", "\"num_key_value_heads\":null", 128, 64},
+        {"qwen3", "\"head_dim\":16,\"num_key_value_heads\":2", 16, 2},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char              text[512];
-        struct config    *c = NULL;
-        struct error      e = {0};
-        struct arena      a;
-        struct model_desc m;
-        snprintf(text, sizeof text,
-                 "{\"model_type\":\"%s\",\"hidden_size\":1024,\"intermediate_size\":8,\"num_hidden_layers\":1,"
-                 "\"num_attention_heads\":64,\"vocab_size\":9%s}",
-                 cases[i].type, cases[i].fields);
-        arena_init(&a, 1 << 20);
-        if (config_parse(&c, str_of(text), "config.json", &e) || arch_describe(&m, c, &a, &e))
-            fail_msg("%s", e.msg);
-        assert_int_equal(m.layer[0].attn.head_dim, cases[i].head_dim);
-        assert_int_equal(m.layer[0].attn.n_kv_head, cases[i].n_kv_head);
-        config_free(c);
-        arena_deinit(&a);
+        struct description d;
+        describe_right(&d, cases[i].type,
+                       "\"hidden_size\":1024,\"intermediate_size\":8,\"num_hidden_layers\":1,"
+                       "\"num_attention_heads\":64,\"vocab_size\":9",
+                       cases[i].fields);
+        assert_int_equal(d.m.layer[0].attn.head_dim, cases[i].head_dim);
+        assert_int_equal(d.m.layer[0].attn.n_kv_head, cases[i].n_kv_head);
+        description_free(&d);
     }
 }
 

@@ -8,35 +8,11 @@
 
 #include <cmocka.h>
 
-#include "arch/arch.h"
+#include "support/description.h"
 
 #define USUAL                                                                                                          \
     "\"hidden_size\":1024,\"intermediate_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":16,\"vocab_size\":9"
 #define GPT "\"n_embd\":1024,\"n_layer\":2,\"n_head\":16,\"vocab_size\":9"
-
-struct fixture {
-    struct config    *c;
-    struct arena      a;
-    struct model_desc m;
-    struct error      e;
-};
-
-/* The description of {"model_type": type, sizes, fields}; returns its status. */
-static int describe(struct fixture *f, const char *type, const char *sizes, const char *fields)
-{
-    char text[1024];
-    memset(f, 0, sizeof *f);
-    arena_init(&f->a, 1 << 20);
-    snprintf(text, sizeof text, "{\"model_type\":\"%s\",%s%s%s}", type, sizes, *fields ? "," : "", fields);
-    int err = config_parse(&f->c, str_of(text), "config.json", &f->e);
-    return err ? err : arch_describe(&f->m, f->c, &f->a, &f->e);
-}
-
-static void done(struct fixture *f)
-{
-    config_free(f->c);
-    arena_deinit(&f->a);
-}
 
 static void acts(void **state)
 {
@@ -60,14 +36,14 @@ static void acts(void **state)
         {"gemma2", "\"hidden_act\":\"gelu\",\"hidden_activation\":\"gelu_pytorch_tanh\"", ACT_GELU_TANH},
         {"gemma2", "\"hidden_activation\":\"gelu\"", ACT_GELU},
     };
-    struct fixture f;
+    struct description f;
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (describe(&f, cases[i].type, USUAL, cases[i].fields))
             fail_msg("%s", f.e.msg);
         if (f.m.layer[0].ffn.act != cases[i].act)
             fail_msg("%s %s: activation %d", cases[i].type, cases[i].fields, f.m.layer[0].ffn.act);
-        done(&f);
+        description_free(&f);
     }
 }
 
@@ -95,7 +71,7 @@ static void biases(void **state)
         {"gpt2", GPT, "", 1, 1, 1, 0},
         {"gpt_bigcode", GPT, "", 1, 1, 1, 0},
     };
-    struct fixture f;
+    struct description f;
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (describe(&f, cases[i].type, cases[i].sizes, cases[i].fields))
@@ -105,7 +81,7 @@ static void biases(void **state)
             f.m.head_bias != cases[i].head)
             fail_msg("%s %s: biases %d %d %d %d", cases[i].type, cases[i].fields, l->attn.qkv_bias, l->attn.o_bias,
                      l->ffn.bias, f.m.head_bias);
-        done(&f);
+        description_free(&f);
     }
 }
 
@@ -133,7 +109,7 @@ static void ropes(void **state)
         {"apertus", "", 64, 0, 1.2e7},
         {"starcoder2", "\"rope_theta\":1000", 64, 0, 1000},
     };
-    struct fixture f;
+    struct description f;
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (describe(&f, cases[i].type, USUAL, cases[i].fields))
@@ -143,26 +119,26 @@ static void ropes(void **state)
             r->theta > cases[i].theta)
             fail_msg("%s %s: %d of a head, interleaved %d, base %g", cases[i].type, cases[i].fields, r->dims,
                      r->interleaved, r->theta);
-        done(&f);
+        description_free(&f);
     }
 }
 
 /* The rope that Apertus has when config.json says nothing is scaled. */
 static void apertus_rope(void **state)
 {
-    struct fixture f;
+    struct description f;
     (void)state;
     assert_int_equal(describe(&f, "apertus", USUAL, ""), 0);
     assert_int_equal(f.m.rope[0].scaling, ROPE_LLAMA3);
-    done(&f);
+    description_free(&f);
     assert_int_equal(describe(&f, "apertus", USUAL, "\"rope_parameters\":{\"rope_type\":\"default\"}"), 0);
     assert_int_equal(f.m.rope[0].scaling, ROPE_DEFAULT);
-    done(&f);
+    description_free(&f);
 }
 
 static void numbers(void **state)
 {
-    struct fixture f;
+    struct description f;
     (void)state;
     assert_int_equal(describe(&f, "granite", USUAL,
                               "\"embedding_multiplier\":12,\"residual_multiplier\":0.25,\"logits_scaling\":8,"
@@ -170,18 +146,18 @@ static void numbers(void **state)
                      0);
     assert_true(f.m.embed_scale == 12 && f.m.residual_scale == 0.25f && f.m.logit_scale == 0.125f &&
                 f.m.layer[1].attn.scale == 0.5f);
-    done(&f);
+    description_free(&f);
     assert_int_equal(describe(&f, "gpt2", GPT, "\"scale_attn_by_inverse_layer_idx\":true"), 0);
     assert_true(f.m.layer[0].attn.scale == 0.125f && f.m.layer[1].attn.scale == 0.0625f);
     assert_int_equal(f.m.n_position, 1024);
     assert_int_equal(f.m.layer[0].ffn.n_ff, 4096);
-    done(&f);
+    description_free(&f);
     assert_int_equal(describe(&f, "gpt_bigcode", GPT, "\"n_inner\":null,\"scale_attn_weights\":false"), 0);
     assert_true(f.m.layer[0].attn.scale == 1.0f && f.m.layer[0].attn.n_kv_head == 1);
-    done(&f);
+    description_free(&f);
     assert_int_equal(describe(&f, "olmo", USUAL, "\"clip_qkv\":null"), 0);
     assert_true(f.m.layer[0].attn.qkv_clip == 0.0f && f.m.norm.no_weight);
-    done(&f);
+    description_free(&f);
 }
 
 static void refused(void **state)
@@ -212,14 +188,14 @@ static void refused(void **state)
         {"phi", USUAL, "\"partial_rotary_factor\":2", "partial_rotary_factor"},
         {"stablelm", USUAL, "\"num_key_value_heads\":5", "num_key_value_heads (5)"},
     };
-    struct fixture f;
+    struct description f;
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (!describe(&f, cases[i].type, cases[i].sizes, cases[i].fields))
             fail_msg("%s %s: not refused", cases[i].type, cases[i].fields);
         if (!strstr(f.e.msg, cases[i].says))
             fail_msg("%s %s: %s", cases[i].type, cases[i].fields, f.e.msg);
-        done(&f);
+        description_free(&f);
     }
 }
 
@@ -236,7 +212,7 @@ static void absent(void **state)
         {"qwen3_moe", "\"head_dim\":64", 4, 1e-6, 1e4, 1, 0}, {"gpt_oss", "", 8, 1e-5, 1.5e5, 32, 4096},
         {"ministral3", "", 8, 1e-5, 1e6, 16, 16384},
     };
-    struct fixture f;
+    struct description f;
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (describe(&f, cases[i].type, USUAL, cases[i].fields))
@@ -247,7 +223,7 @@ static void absent(void **state)
         assert_float_equal(f.m.rope[0].theta, cases[i].theta, 0);
         assert_float_equal(f.m.rope[0].factor, cases[i].factor, 0);
         assert_int_equal(f.m.rope[0].original_context, cases[i].original_context);
-        done(&f);
+        description_free(&f);
     }
 }
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "arch/arch.h"
+#include "support/description.h"
 
 #define MAMBA2 "\"hidden_size\":32,\"vocab_size\":9,\"num_heads\":8,\"head_dim\":8"
 #define HYBRID                                                                                                         \
@@ -19,30 +19,6 @@
     "\"hidden_size\":32,\"intermediate_size\":8,\"num_attention_heads\":4,\"num_key_value_heads\":2,"                  \
     "\"vocab_size\":9,\"head_dim\":8,\"mamba_num_heads\":4,\"mamba_head_dim\":8,\"n_groups\":2,"                       \
     "\"n_routed_experts\":4"
-
-/* A description and what it lives in. */
-struct made {
-    struct config    *c;
-    struct arena      a;
-    struct model_desc m;
-    struct error      e;
-};
-
-static int make(struct made *x, const char *type, const char *fields)
-{
-    char text[2048];
-    snprintf(text, sizeof text, "{\"model_type\":\"%s\",%s}", type, fields);
-    *x = (struct made){0};
-    arena_init(&x->a, 1 << 20);
-    int err = config_parse(&x->c, str_of(text), "config.json", &x->e);
-    return err ? err : arch_describe(&x->m, x->c, &x->a, &x->e);
-}
-
-static void made_deinit(struct made *x)
-{
-    config_free(x->c);
-    arena_deinit(&x->a);
-}
 
 static char kind_of(const struct layer_desc *l)
 {
@@ -54,15 +30,15 @@ static char kind_of(const struct layer_desc *l)
 /* The kinds of all layers: M Mamba (m with experts), * attention, B both, - feed-forward alone, E experts alone. */
 static void check_kinds(const char *type, const char *fields, const char *kinds)
 {
-    struct made x;
-    if (make(&x, type, fields))
+    struct description x;
+    if (describe(&x, type, fields, ""))
         fail_msg("%s", x.e.msg);
     if (x.m.n_layer != (int)strlen(kinds))
         fail_msg("%s, %s: %d layers, needed %zu", type, fields, x.m.n_layer, strlen(kinds));
     for (int i = 0; i < x.m.n_layer; i++)
         if (kind_of(&x.m.layer[i]) != kinds[i])
             fail_msg("%s, %s: layer %d is '%c', needed '%c'", type, fields, i, kind_of(&x.m.layer[i]), kinds[i]);
-    made_deinit(&x);
+    description_free(&x);
 }
 
 static void test_kinds(void **state)
@@ -89,13 +65,13 @@ static void test_kinds(void **state)
 
 static void check_limit(const char *fields, float lo, float hi)
 {
-    struct made x;
-    char        text[1024];
+    struct description x;
+    char               text[1024];
     snprintf(text, sizeof text, MAMBA2 ",\"num_hidden_layers\":1%s", fields);
-    if (make(&x, "mamba2", text))
+    if (describe(&x, "mamba2", text, ""))
         fail_msg("%s", x.e.msg);
     assert_true(x.m.layer[0].mamba2->dt_min == lo && x.m.layer[0].mamba2->dt_max == hi);
-    made_deinit(&x);
+    description_free(&x);
 }
 
 static void test_time_limits(void **state)
@@ -109,26 +85,26 @@ static void test_time_limits(void **state)
 
 static void refuse(const char *type, const char *fields, const char *first, const char *second)
 {
-    struct made x;
-    if (!make(&x, type, fields))
+    struct description x;
+    if (!describe(&x, type, fields, ""))
         fail_msg("%s, %s: was not refused", type, fields);
     if (!strstr(x.e.msg, first) || !strstr(x.e.msg, second))
         fail_msg("%s, %s: %s", type, fields, x.e.msg);
-    made_deinit(&x);
+    description_free(&x);
 }
 
 /* intermediate_size is the width of a mixer, whatever expand says (Falcon Mamba 7B: 16). */
 static void test_width(void **state)
 {
-    static const char fields[] = "\"hidden_size\":32,\"vocab_size\":9,\"num_hidden_layers\":1,\"expand\":16";
-    struct made       x;
+    static const char  fields[] = "\"hidden_size\":32,\"vocab_size\":9,\"num_hidden_layers\":1,\"expand\":16";
+    struct description x;
     (void)state;
     for (int said = 0; said < 2; said++) {
         char all[256];
         snprintf(all, sizeof all, "%s%s", fields, said ? ",\"intermediate_size\":64" : "");
-        assert_int_equal(make(&x, "falcon_mamba", all), 0);
+        assert_int_equal(describe(&x, "falcon_mamba", all, ""), 0);
         assert_int_equal(x.m.layer[0].mamba1->n, said ? 64 : 512);
-        made_deinit(&x);
+        description_free(&x);
     }
 }
 

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "arch/arch.h"
 #include "base/num.h"
+#include "support/description.h"
 #include "tensor/ops.h"
 
 #define HEAD                                                                                                           \
@@ -18,36 +18,12 @@
     "heads\":2,\"vocab_size\":9,"                                                                                      \
     "\"max_position_embeddings\":512"
 
-struct described {
-    struct config    *c;
-    struct arena      a;
-    struct model_desc m;
-    struct error      e;
-};
-
-static int describe(struct described *d, const char *type, const char *fields)
-{
-    char text[1024];
-    memset(d, 0, sizeof *d);
-    arena_init(&d->a, 1 << 20);
-    snprintf(text, sizeof text, "{\"model_type\":\"%s\"," HEAD "%s%s}", type, *fields ? "," : "", fields);
-    if (config_parse(&d->c, str_of(text), "config.json", &d->e))
-        fail_msg("%s: %s", text, d->e.msg);
-    return arch_describe(&d->m, d->c, &d->a, &d->e);
-}
-
-static void forget(struct described *d)
-{
-    config_free(d->c);
-    arena_deinit(&d->a);
-}
-
 /* The eight frequencies of heads of 16, and what multiplies cosine and sine. */
 static void check(const char *fields, bool beyond, double mscale, const float needed[8])
 {
-    struct described d;
-    float            freq[8];
-    if (describe(&d, "llama", fields))
+    struct description d;
+    float              freq[8];
+    if (describe(&d, "llama", HEAD, fields))
         fail_msg("%s: %s", fields, d.e.msg);
     const struct rope_desc *r = &d.m.rope[0];
     rope_inv_freq(r, beyond, freq);
@@ -62,7 +38,7 @@ static void check(const char *fields, bool beyond, double mscale, const float ne
     for (int i = 0; i < 8; i++)
         if (fabsf(freq[i] - needed[i]) > 4e-7f * needed[i])
             fail_msg("%s: frequency %d is %.9g, needed %.9g", fields, i, (double)freq[i], (double)needed[i]);
-    forget(&d);
+    description_free(&d);
 }
 
 #define SCALED(object) "\"rope_theta\":10000.0,\"rope_scaling\":{" object "}"
@@ -121,8 +97,8 @@ static void frequencies(void **state)
 /* Bases of the ropes of a model's four layers; 0: none. */
 static void check_bases(const char *type, const char *fields, const double needed[4])
 {
-    struct described d;
-    if (describe(&d, type, fields))
+    struct description d;
+    if (describe(&d, type, HEAD, fields))
         fail_msg("%s, %s: %s", type, fields, d.e.msg);
     for (int i = 0; i < 4; i++) {
         int    rope = d.m.layer[i].attn.rope;
@@ -130,7 +106,7 @@ static void check_bases(const char *type, const char *fields, const double neede
         if (fabs(theta - needed[i]) > 1e-6 * needed[i])
             fail_msg("%s, %s: layer %d has base %g, needed %g", type, fields, i, theta, needed[i]);
     }
-    forget(&d);
+    description_free(&d);
 }
 
 #define TYPES "\"layer_types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"full_attention\"]"
@@ -189,12 +165,12 @@ static void refusals(void **state)
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct described d;
-        if (!describe(&d, cases[i].type, cases[i].fields))
+        struct description d;
+        if (!describe(&d, cases[i].type, HEAD, cases[i].fields))
             fail_msg("%s, %s: no fault", cases[i].type, cases[i].fields);
         else if (!strstr(d.e.msg, cases[i].needed))
             fail_msg("%s, %s: \"%s\", needed \"%s\"", cases[i].type, cases[i].fields, d.e.msg, cases[i].needed);
-        forget(&d);
+        description_free(&d);
     }
 }
 
