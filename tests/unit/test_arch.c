@@ -108,8 +108,27 @@ static void heads(void **state)
     }
 }
 
+/* A type that nobody knows is refused, with the names it may be a slip of. */
+static void unknown_types(void **state)
+{
+    static const char *const cases[][2] = {{"qwen3_moee", "near names: qwen3_moe"},
+                                           {"mistal", "near names: mistral"},
+                                           {"gemma4", "near names: gemma"},
+                                           {"zzz", "see `"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct description d;
+        assert_int_equal(describe(&d, cases[i][0], "\"hidden_size\":32", ""), ERR_UNSUPPORTED);
+        assert_string_equal(d.e.param, "model_type");
+        if (!strstr(d.e.msg, cases[i][1]) || (i == 3 && strstr(d.e.msg, "near")))
+            fail_msg("%s: %s", cases[i][0], d.e.msg);
+        description_free(&d);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(patterns), cmocka_unit_test(heads)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(patterns), cmocka_unit_test(heads),
+                                       cmocka_unit_test(unknown_types)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
