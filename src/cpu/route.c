@@ -46,20 +46,22 @@ static float group_score(const struct route *m, const float *score, int n)
     return m->group == ROUTE_GROUP_BEST2 && n > 1 ? best + second : best;
 }
 
-/* Experts outside of the best groups get a score below all others. */
+/* Experts outside of the best groups get NaN, which comes last; in the best groups a score of NaN counts as -infinity, so that
+ * it still comes before them. */
 static void close_groups(const struct route *m, float *score)
 {
     float   group[ROUTE_GROUPS_MAX];
+    bool    open[ROUTE_GROUPS_MAX] = {false};
     int32_t best[ROUTE_GROUPS_MAX];
     int     n = m->n_expert / m->n_group;
     for (int g = 0; g < m->n_group; g++)
         group[g] = group_score(m, score + g * n, n);
     top(group, m->n_group, m->topk_group, best);
     for (int i = 0; i < m->topk_group; i++)
-        group[best[i]] = NAN; /* marks it open */
+        open[best[i]] = true;
     for (int g = 0; g < m->n_group; g++)
-        for (int i = 0; i < n && !isnan(group[g]); i++)
-            score[g * n + i] = -INFINITY;
+        for (int i = g * n; i < (g + 1) * n; i++)
+            score[i] = !open[g] ? NAN : isnan(score[i]) ? -INFINITY : score[i];
 }
 
 static void sort_ids(int32_t *id, int n)

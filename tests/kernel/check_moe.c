@@ -74,6 +74,8 @@ static void plain_groups(const struct route *m, float *choice)
     int   size = m->n_expert / m->n_group;
     float sum[EXPERTS_MAX];
     bool  open[EXPERTS_MAX];
+    for (int i = 0; i < m->n_expert; i++)
+        choice[i] = isnan(choice[i]) ? -INFINITY : choice[i];
     for (int g = 0; g < m->n_group; g++) {
         bool two[EXPERTS_MAX];
         int  n = m->group == ROUTE_GROUP_BEST2 ? MIN(2, size) : 1;
@@ -84,7 +86,7 @@ static void plain_groups(const struct route *m, float *choice)
     }
     mark_best(sum, m->n_group, m->topk_group, open);
     for (int i = 0; i < m->n_expert; i++)
-        choice[i] = open[i / size] ? choice[i] : -INFINITY;
+        choice[i] = open[i / size] ? choice[i] : NAN; /* comes last */
 }
 
 /* The chosen experts of a row, and their weights in double. */
