@@ -137,12 +137,12 @@ static bool refuse_storage(struct adapter_binder *b, const struct tensor_view *t
                "replaces a part of a parameter that the model stores as one, which is not supported");
         return true;
     }
-    if (s->param->quant.mode) {
+    if (s->param->source.quant.mode) {
         faults_add(
             b->faults, ERR_UNSUPPORTED, t->name,
             "%s: %s replaces %s.weight, which is quantized (%s) in this model; use the adapter over the model before "
             "it was quantized, or over a dense copy (mlxcel dequantize)",
-            t->file, t->name, s->param->name, quant_text(&s->param->quant, text));
+            t->file, t->name, s->param->name, quant_text(&s->param->source.quant, text));
         return true;
     }
     if (b->f->fan_in_fan_out && s->param->role == ROLE_LINEAR && s->weight->n_in == s->weight->n_out) {

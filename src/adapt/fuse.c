@@ -12,10 +12,11 @@
 
 static void refuse_quantized(const struct fuse *f, const struct param *p, struct faults *faults)
 {
-    char text[QUANT_TEXT];
-    if (param_is_matrix(p) && p->quant.mode != QUANT_NONE && !f->o.decode)
+    char                text[QUANT_TEXT];
+    const struct quant *stored = &p->source.quant; /* what is in use may be decoded */
+    if (param_is_matrix(p) && stored->mode != QUANT_NONE && !f->o.decode)
         faults_add(faults, ERR_UNSUPPORTED, p->name, "%s is quantized (%s): run the adapter beside it with --lora%s",
-                   p->name, quant_text(&p->quant, text), f->o.remedy ? f->o.remedy : "");
+                   p->name, quant_text(stored, text), f->o.remedy ? f->o.remedy : "");
 }
 
 static void refuse_half(const struct adapter_pair *pair, struct faults *faults)

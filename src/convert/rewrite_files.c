@@ -93,7 +93,7 @@ static const struct quant *common_form(const struct rewrite *r)
         int64_t             n;
     } seen[FORMS_MAX];
     size_t n = 0, best = 0;
-    if (r->o->quantize)
+    if (r->o->quantize && !r->change) /* fused adapters: as each was */
         return &r->o->form;
     for (size_t i = 0; i < r->n; i++) {
         const struct rewrite_param *v = &r->v[i];

@@ -364,18 +364,28 @@ bool layout_resolve(struct params *p, const struct model_desc *m, const struct c
 
 /* --- for people and adapters -------------------------------------------------------------------------------------- */
 
+/* A vector may be stored with other dimensions of 1. */
+static bool has_mlx_shape(const struct param *p, const struct tensor_view *t)
+{
+    return p->role != ROLE_VECTOR ||
+           (t->n_dim == p->n_dim && memcmp(t->shape, p->shape, (size_t)p->n_dim * sizeof *p->shape) == 0);
+}
+
 bool layout_text(const struct param *p, char out[LAYOUT_TEXT])
 {
     static const struct layout_rule as_is = {0};
     const struct param_source      *s = &p->source;
     const struct layout_rule       *r = s->rule ? s->rule : &as_is;
-    char                            part[48] = "";
+    char                            part[48] = "", shape[TENSOR_SHAPE_TEXT + 4] = "", text[TENSOR_SHAPE_TEXT];
     if (!s->name || layout_is_mlx(p))
         return false;
-    const char *name = s->apart ? s->name : s->plane[PLANE_WEIGHT] ? s->plane[PLANE_WEIGHT][0]->name : s->name;
+    const struct tensor_view *t = s->plane[PLANE_WEIGHT] ? s->plane[PLANE_WEIGHT][0] : NULL;
+    const char               *name = s->apart || !t ? s->name : t->name;
     if (r->parts)
         snprintf(part, sizeof part, ", part %d of %d%s", r->part + 1, r->parts, r->interleaved ? " in turns" : "");
-    snprintf(out, LAYOUT_TEXT, "%s%s%s%s%s%s", name, r->below || r->above ? ", head by head" : "",
+    if (t && !has_mlx_shape(p, t))
+        snprintf(shape, sizeof shape, ", as %s", tensor_view_shape_text(t, text));
+    snprintf(out, LAYOUT_TEXT, "%s%s%s%s%s%s%s", name, shape, r->below || r->above ? ", head by head" : "",
              s->transposed ? ", transposed" : "", part, r->scale ? ", before scaling" : "",
              r->plus != 0 ? ", less what is added" : "");
     return true;
@@ -383,8 +393,8 @@ bool layout_text(const struct param *p, char out[LAYOUT_TEXT])
 
 bool layout_is_mlx(const struct param *p)
 {
-    const struct tensor_view **v = p->source.plane[PLANE_WEIGHT];
-    return !p->source.rule && !p->source.packed && (!v || !v[0] || begins(v[0]->name, p->name));
+    const struct tensor_view **v = p->source.plane[PLANE_WEIGHT], *t = v ? v[0] : NULL;
+    return !p->source.rule && !p->source.packed && (!t || (begins(t->name, p->name) && has_mlx_shape(p, t)));
 }
 
 /* A name of the original layout and one of the parameters behind it. */

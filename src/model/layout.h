@@ -65,10 +65,10 @@ int layout_layer(const struct model_desc *m, const char *name);
 
 /* How the row is stored, for people: "mlp.experts.#.up_proj", "mlp.gate_up_proj, part 1 of 2, transposed". False: as the MLX
  * layout has it. */
-#define LAYOUT_TEXT (LAYOUT_NAME + 64)
+#define LAYOUT_TEXT (LAYOUT_NAME + 64 + TENSOR_SHAPE_TEXT)
 bool layout_text(const struct param *p, char out[LAYOUT_TEXT]);
 
-/* Whether its tensors are those of the MLX layout, names and all. */
+/* Whether its tensors are those of the MLX layout, names, shapes and all. */
 bool layout_is_mlx(const struct param *p);
 
 /* Declares the names of `from` as targets of adapters (target.h), each for the rows that are stored in it. Between

@@ -5,7 +5,7 @@ import shutil
 import familylib
 import pytest
 
-from testlib import DATA, mlxcel_ok, read_safetensors, std
+from testlib import DATA, mlxcel_ok, read_safetensors, std, stored_tensors
 
 FIXTURES = sorted(p.parent.name for p in (DATA / "families").glob("*/config.json"))
 TOLERANCE = 1e-3  # of the standard deviation of the logits
@@ -73,6 +73,18 @@ def family(request, tmp_path_factory):
 
 def each(names=FIXTURES):
     return pytest.mark.parametrize("family", names, indirect=True, scope="module")
+
+
+def tensors(model):
+    """name -> (type, shape, bytes) of a directory."""
+    return {name: t for file in model.glob("*.safetensors") for name, t in stored_tensors(file).items()}
+
+
+def assert_equal_folders(found, wanted):
+    files = sorted(f.name for f in wanted.iterdir())
+    assert sorted(f.name for f in found.iterdir()) == files
+    for name in files:
+        assert (found / name).read_bytes() == (wanted / name).read_bytes(), name
 
 
 def assert_close(found, needed, tolerance=TOLERANCE):

@@ -8,12 +8,12 @@ import json
 import random
 import struct
 
-from family import FIXTURES, assert_close, each, family  # noqa: F401
+from family import FIXTURES, assert_close, each, family, tensors  # noqa: F401
 from loralib import write_safetensors
 
 import pytest
 
-from testlib import mlxcel_ok, stored_tensors
+from testlib import mlxcel_ok
 
 RANK, SCALE = 2, 3.0
 TOLERANCE = 1e-4  # of the standard deviation of the logits
@@ -73,11 +73,10 @@ def widen(dtype, data):
 
 def merge(model, pairs, out):
     """The model, all its weights in one file of float32, with the adapter added."""
-    tensors = {name: (shape, widen(dtype, data)) for file in model.glob("*.safetensors")
-               for name, (dtype, shape, data) in stored_tensors(file).items()}
+    merged = {name: (shape, widen(dtype, data)) for name, (dtype, shape, data) in tensors(model).items()}
     for name, (n, n_out, n_in, a, b) in pairs.items():
-        key = name if name in tensors else name + ".weight"
-        w = tensors[key][1]
+        key = name if name in merged else name + ".weight"
+        w = merged[key][1]
         assert len(w) == n * n_out * n_in
         for e in range(n):
             for o in range(n_out):
@@ -86,7 +85,7 @@ def merge(model, pairs, out):
                     w[at + k] += SCALE * (b0 * a0[k] + b1 * a1[k])
     out.mkdir()
     (out / "config.json").write_bytes((model / "config.json").read_bytes())
-    write_safetensors(out / "model.safetensors", tensors)
+    write_safetensors(out / "model.safetensors", merged)
 
 
 def check(family, model, wide, tmp_path):
@@ -110,9 +109,16 @@ def test_adapter_on_4_bits(family, tmp_path):
     check(family, family.quantized("affine4"), family.widened("affine4"), tmp_path)
 
 
+def fused(model, *options, out):
+    """What `fuse` makes of the model: its config.json and its tensors."""
+    mlxcel_ok("fuse", "-m", model, *options, "--requantize", "-o", out)
+    return json.loads((out / "config.json").read_text()), tensors(out)
+
+
 @each(ADAPTED)
 def test_adapter_in_the_original_layout(family, tmp_path):
-    """The same file over the checkpoint as Hugging Face has it."""
+    """The same file over the checkpoint as Hugging Face has it, at run time and fused."""
     draw_adapter(family.mlx, tmp_path / "adapter")
     options = "--lora", tmp_path / "adapter"
     assert_close(family.exact(family.hf, *options), family.exact(family.mlx, *options), TOLERANCE)
+    assert fused(family.hf, *options, out=tmp_path / "a") == fused(family.mlx, *options, out=tmp_path / "b")

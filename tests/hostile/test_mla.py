@@ -263,3 +263,21 @@ def test_adapter_on_kv_b_proj(split, tmp_path):
     bound = 1e-4 * std(want)
     assert max(abs(x - y) for x, y in zip(found, want)) <= bound
     assert max(abs(x - y) for x, y in zip(plain, want)) > 100 * bound
+
+
+@pytest.mark.parametrize("change, form", [(planes(KV_B, *WHOLE), "affine 4 bits group 32"),
+                                          (fp8, "fp8 tiles of 128 x 128")])
+def test_fusing_asks_first_where_heads_are_quantized(change, form, tmp_path):
+    """They are decoded when they are loaded; yet to fuse, without more ado, would lose a part of the change."""
+    base = made(tmp_path, False, change)
+    adapter(tmp_path / "lora", random.Random(11))
+    what = ["fuse", "-m", base, "--adapter", tmp_path / "lora", "-o", tmp_path / "out"]
+    r = mlxcel(*what)
+    text = r.stderr.decode()
+    assert r.returncode == 1, text
+    for module in EMBED_Q, UNEMBED:
+        assert (f"{module} is quantized ({form}): run the adapter beside it with --lora, or fuse with --dequantize or "
+                "--requantize") in text, text
+    assert not (tmp_path / "out").exists()
+    r = mlxcel(*what, "--dequantize")
+    assert r.returncode == 0, r.stderr.decode()
