@@ -25,7 +25,8 @@ struct engine_options {
     int            chunk;    /* rows of a step */
     int            page_tokens;
     bool           no_prefix_cache;
-    const int32_t *eos; /* ids that end an answer; copied */
+    int            snapshots; /* most copies of recurrent state for later prompts; 0: prefix_snapshot_limit */
+    const int32_t *eos;       /* ids that end an answer; copied */
     size_t         n_eos;
 };
 
@@ -42,7 +43,7 @@ void engine_cancel(struct engine *g, int64_t id);
 int  engine_step(struct engine *g, int *active, struct error *e);
 void engine_wait_work(struct engine *g);
 void engine_wake(struct engine *g);
-/* Most that an engine's prefix cache takes for copies of a model's recurrent state; 0 where it has none. */
+/* Most that an engine's prefix cache takes for copies of a model's recurrent state, unless told; 0 where it has none. */
 int64_t engine_snapshot_bytes(const struct model *m);
 bool    engine_is_eos(const struct engine *g, int32_t id);
 

@@ -13,7 +13,9 @@
 int engine_states_new(struct engine *g, struct error *e)
 {
     size_t  bytes = g->model->limits.n_state;
-    int64_t snapshots = g->o.no_prefix_cache ? 0 : prefix_snapshot_limit(bytes);
+    int64_t snapshots = g->o.snapshots ? g->o.snapshots : prefix_snapshot_limit(bytes);
+    if (g->o.no_prefix_cache)
+        snapshots = 0;
     return bytes ? page_pool_new(&g->states, bytes, 1, g->o.parallel + snapshots, e) : 0;
 }
 
