@@ -98,14 +98,10 @@ void arch_wrapped(struct model_desc *m)
 {
     static const struct layout_prefix newer[] = {
         {"language_model.model.", "model.language_model."}, {"language_model.lm_head", "lm_head"}, {0}};
-    static const char *const towers[] = {"*.rotary_emb.inv_freq", "*vision_tower.*", "*multi_modal_projector.*",
-                                         "*lm_head.*", /* redundant beside tied embeddings */
-                                         NULL};
-    static const char *const towers_untied[] = {"*.rotary_emb.inv_freq", "*vision_tower.*", "*multi_modal_projector.*",
-                                                NULL};
+    static const char *const towers[] = {"*.rotary_emb.inv_freq", "*vision_tower.*", "*multi_modal_projector.*", NULL};
     m->prefix = "language_model.";
     m->layout_prefix = newer;
-    m->ignore = m->tie == TIE_YES ? towers : towers_untied;
+    m->ignore = towers;
 }
 
 const char *arch_either(struct config *c, const char *key, const char *newer)

@@ -12,7 +12,6 @@
 
 static const char *const ignored[] = {"*.rotary_emb.inv_freq", "model.mtp.*", NULL};
 static const char *const kept[] = {"*.e_score_correction_bias", NULL};
-static const char *const ignored_tied[] = {"*.rotary_emb.inv_freq", "model.mtp.*", "lm_head.*", NULL};
 
 #define LATENT_LAYOUT KV_B_LAYOUT, EXPERTS_LAYOUT
 
@@ -28,7 +27,7 @@ static bool read_frame(struct model_desc *m, struct config *c, struct arena *a, 
                        int n_context)
 {
     arch_frame(m, c, &(struct dense_rule){.n_context = n_context});
-    m->ignore = m->tie == TIE_YES ? ignored_tied : ignored;
+    m->ignore = ignored;
     m->n_part = n_part;
     m->keep_dtype = kept;
     return arch_make_layers(m, c, a, layers);

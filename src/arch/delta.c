@@ -24,9 +24,7 @@ static const struct layout_rule layout[] = {NORMS_LAYOUT, EXPERTS_LAYOUT, {0}};
 static const struct layout_prefix wrapped[] = {
     {"language_model.model.", "model.language_model."}, {"language_model.", ""}, {0}};
 
-static const char *const ignored[] = {"*mtp.*",     "*visual.*", "vision_tower.*", "*.rotary_emb.inv_freq",
-                                      "*lm_head.*", NULL};
-static const char *const ignored_untied[] = {"*mtp.*", "*visual.*", "vision_tower.*", "*.rotary_emb.inv_freq", NULL};
+static const char *const ignored[] = {"*mtp.*", "*visual.*", "vision_tower.*", "*.rotary_emb.inv_freq", NULL};
 
 /* What the families differ in. */
 struct delta_rule {
@@ -67,7 +65,7 @@ static void describe(struct model_desc *m, struct config *c, struct arena *a, co
     struct delta_desc *t = read_delta(m, c, a, rule->fused);
     int                every = (int)config_int_or(c, "full_attention_interval", 1, 1 << 20, 4);
     m->layout = layout;
-    m->ignore = m->tie == TIE_YES ? ignored : ignored_untied;
+    m->ignore = ignored;
     for (int i = 0; i < m->n_layer; i++) {
         struct layer_desc *l = &m->layer[i];
         l->attn.gate = GATE_IN_Q;

@@ -7,13 +7,7 @@
 #include "arch/family.h"
 #include "base/num.h"
 
-static const char *const ignored[] = {
-    "*.rotary_emb.inv_freq", /* a buffer, recomputed */
-    "*lm_head.*",            /* redundant beside tied embeddings */
-    NULL,
-};
-
-static const char *const ignored_untied[] = {"*.rotary_emb.inv_freq", NULL};
+static const char *const ignored[] = {"*.rotary_emb.inv_freq", NULL}; /* a buffer, recomputed */
 
 static int head_dim(struct config *c, int n_embd, int n_head, int fallback)
 {
@@ -76,7 +70,7 @@ void arch_frame(struct model_desc *m, struct config *c, const struct dense_rule 
 void arch_dense(struct model_desc *m, struct config *c, struct arena *a, const struct dense_rule *d)
 {
     arch_frame(m, c, d);
-    m->ignore = m->tie == TIE_YES ? ignored : ignored_untied;
+    m->ignore = ignored;
     struct attn_desc attn = attention(m, c, a, d);
     struct ff_desc   ff = {.n_ff = arch_number(c, "intermediate_size", 1 << 24, d->n_ff),
                            .bias = config_bool_or(c, "mlp_bias", false)};

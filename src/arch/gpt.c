@@ -77,11 +77,10 @@ void arch_gpt2(struct model_desc *m, struct config *c, struct arena *a)
         {.param = "model.*", .from = "transformer.*"},
         {0},
     };
-    static const char *const ignored[] = {"*.attn.bias", "*.attn.masked_bias", "lm_head.*", NULL};
     describe(m, c, a, "gelu_new", false, QKV_ROWS);
     gpt_names(m, "model.wte", "model.wpe", "model.h.%d.", "model.ln_f");
     m->layout = layout;
-    m->ignore = m->tie == TIE_YES ? ignored : arch_ignored_masks;
+    m->ignore = arch_ignored_masks;
 }
 
 /* SantaCoder, StarCoder (Li et al. 2023): GPT-2 whose queries share one key and value head. */

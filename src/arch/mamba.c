@@ -23,11 +23,8 @@ static void mixer_names(struct model_desc *m)
 
 void arch_backbone(struct model_desc *m, struct config *c, struct arena *a, int n_layer)
 {
-    static const char *const ignored[] = {"lm_head.*", NULL};
     arch_frame(m, c, &(struct dense_rule){.n_context = CONTEXT, .eps_key = "layer_norm_epsilon", .eps = 1e-5});
     m->n_layer = n_layer;
-    if (m->tie == TIE_YES)
-        m->ignore = ignored;
     m->name[NAME_LAYER] = "backbone.layers.%d.";
     m->name[NAME_EMBED] = "backbone.embeddings";
     m->name[NAME_NORM] = "backbone.norm_f";

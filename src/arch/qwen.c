@@ -36,10 +36,9 @@ void arch_qwen3(struct model_desc *m, struct config *c, struct arena *a)
 /* MiMo (Xiaomi 2025): Qwen 2 with layers that predict further tokens, which are not run. */
 void arch_mimo(struct model_desc *m, struct config *c, struct arena *a)
 {
-    static const char *const tied[] = {"*.rotary_emb.inv_freq", "lm_head.*", "model.mtp_layers.*", NULL};
-    static const char *const untied[] = {"*.rotary_emb.inv_freq", "model.mtp_layers.*", NULL};
+    static const char *const ignored[] = {"*.rotary_emb.inv_freq", "model.mtp_layers.*", NULL};
     arch_dense(m, c, a, &(struct dense_rule){.n_kv_head = 32, .n_context = 32768});
     qkv_biases(m, config_bool_or(c, "attention_bias", true));
     windows(m, c);
-    m->ignore = m->tie == TIE_YES ? tied : untied;
+    m->ignore = ignored;
 }

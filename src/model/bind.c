@@ -326,11 +326,21 @@ static void bind_weight(struct binder *b, struct param *p)
 
 /* --- what nobody claims ------------------------------------------------------------------------------------------- */
 
+/* A plane of a head of its own where the embedding is the head, in whatever layout: some files hold both. */
+static bool is_redundant_head(const struct model_desc *m, const char *name)
+{
+    size_t n = strlen(m->prefix), k = strlen(m->name[NAME_HEAD]);
+    return m->tie == TIE_YES && strncmp(name, m->prefix, n) == 0 && strncmp(name + n, m->name[NAME_HEAD], k) == 0 &&
+           layout_is_plane(name + n + k);
+}
+
 static bool ignored(const struct binder *b, const char *name)
 {
     char        other[LAYOUT_NAME];
     const char *spelled;
     for (int k = 0; (spelled = layout_spelling(b->desc, name, k, other)); k++) {
+        if (is_redundant_head(b->desc, spelled))
+            return true;
         for (const char *const *g = b->desc->ignore; g && *g; g++)
             if (glob_match(*g, spelled))
                 return true;

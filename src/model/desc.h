@@ -282,7 +282,8 @@ struct model_desc {
     const struct layout_rule   *layout;
     const struct layout_prefix *layout_prefix; /* ends with a NULL name; NULL: none */
     const struct quantize_rule *quantize;      /* ends with a NULL param; NULL: no exceptions */
-    /* Tensors that the files may hold and the model ignores: NULL-terminated patterns, '*' matches any run of characters. */
+    /* Tensors that the files may hold and the model ignores, beside a head where `tie` says that the embedding is it:
+     * NULL-terminated patterns, '*' matches any run of characters. */
     const char *const *ignore;
     bool               ignore_further_layers; /* also those of layers from n_layer on: multi-token prediction */
     /* Parameters that keep their type when others are converted to config.json's (mlx-lm: cast_predicate); like ignore. */

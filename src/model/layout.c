@@ -126,6 +126,15 @@ static const char *const of_own[PLANES][SUFFIXES] = {[PLANE_WEIGHT] = {".weight"
                                                      [PLANE_NOTE] = {".weight_shape", ".activation_scale"}};
 static const char *const of_bias[PLANES][SUFFIXES] = {[PLANE_WEIGHT] = {".bias", "_bias"}};
 
+bool layout_is_plane(const char *suffix)
+{
+    for (int i = 0; i < PLANES; i++)
+        for (int k = 0; k < SUFFIXES && of_own[i][k]; k++)
+            if (strcmp(of_own[i][k], suffix) == 0)
+                return true;
+    return false;
+}
+
 /* What a row is looked for by: a name with at most one '#', and its suffixes. */
 struct place {
     const char *name, *mark; /* mark: the '#', or NULL */

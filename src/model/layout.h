@@ -63,6 +63,9 @@ const char *layout_other_name(const struct model_desc *m, const struct param *p,
 /* The number of the layer that the name belongs to; -1: of none. */
 int layout_layer(const struct model_desc *m, const char *name);
 
+/* Whether a matrix's tensors may be called by its name and this, ".scales". */
+bool layout_is_plane(const char *suffix);
+
 /* How the row is stored, for people: "mlp.experts.#.up_proj", "mlp.gate_up_proj, part 1 of 2, transposed". False: as the MLX
  * layout has it. */
 #define LAYOUT_TEXT (LAYOUT_NAME + 64 + TENSOR_SHAPE_TEXT)

@@ -146,6 +146,41 @@ static void test_ignored(void **state)
     }
 }
 
+/* A head of its own beside an embedding that is the head, by its declared name and in all its planes; and nothing like it. */
+static void test_redundant_head(void **state)
+{
+    static const struct {
+        const char *name, *suffix;
+        size_t      form; /* of coded, or dense behind them */
+        bool        untied, refused;
+    } v[] = {{"model.head", ".weight", ARRAY_LEN(coded), false, false},
+             {"original.head", ".weight", ARRAY_LEN(coded), false, false},
+             {"original.head", ".weight", 0, false, false},
+             {"original.head", ".weight", 2, false, false},
+             {"original.head", ".weight", 0, true, true},
+             {"original.head", ".bias", ARRAY_LEN(coded), false, true},
+             {"original.head.norm", ".weight", ARRAY_LEN(coded), false, true},
+             {"original.header", ".weight", ARRAY_LEN(coded), false, true},
+             {"head", ".weight", ARRAY_LEN(coded), false, true}};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(v); i++) {
+        struct fixture x;
+        begin_experts(&x, &dense[1]);
+        x.m.desc.prefix = "model.";
+        x.m.desc.name[NAME_HEAD] = "head";
+        x.m.desc.tie = v[i].untied ? TIE_NO : TIE_YES;
+        kind = expert = 0;
+        put(&x, v[i].name, v[i].suffix, v[i].form < ARRAY_LEN(coded) ? &coded[v[i].form] : &dense[0], 2,
+            (int64_t[]){O, K}, of_expert);
+        if (v[i].refused) {
+            refused(&x, (const char *const[]){v[i].name, "is not a parameter", NULL});
+        } else {
+            bind_well(&x);
+            end(&x);
+        }
+    }
+}
+
 /* --- adapters and people ------------------------------------------------------------------------------------------ */
 
 static void test_targets(void **state)
@@ -190,9 +225,9 @@ static void test_spellings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_faults),    cmocka_unit_test(test_more_faults), cmocka_unit_test(test_leftover),
-        cmocka_unit_test(test_ignored),   cmocka_unit_test(test_range),       cmocka_unit_test(test_targets),
-        cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_faults),    cmocka_unit_test(test_more_faults),    cmocka_unit_test(test_leftover),
+        cmocka_unit_test(test_ignored),   cmocka_unit_test(test_range),          cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_spellings), cmocka_unit_test(test_redundant_head),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
