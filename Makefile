@@ -129,7 +129,7 @@ $(EXAMPLES): $(B)/%: %.c include/mlxcel.h $(LIB)
 	$(CC) -Iinclude -std=c11 $(OPT) $(WARN) $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
 
 ## make programs   the library, the programs and all test programs of one variant
-programs: all $(TESTS) $(KCHECK) $(FUZZ) $(EXAMPLES) $(B)/tests/families/check_family
+programs: all $(TESTS) $(KCHECK) $(FUZZ) $(EXAMPLES) $(addprefix $(B)/tests/families/,check_family check_range)
 
 # Virtual environments: build/venv-NAME has the packages of requirements.txt that are marked with NAME.
 VENV := build/venv-check

@@ -119,17 +119,29 @@ static int make_ropes(struct model *m, struct error *e)
     return 0;
 }
 
+/* Whether the model has such layers, and they pass nothing on to others but the residual stream. */
+static int check_range(const struct model_desc *d, int lo, int hi, struct error *e)
+{
+    if (lo < 0 || lo >= hi || hi > d->n_layer)
+        return error_set(e, ERR_INVALID, "layers", "layer range [%d, %d) is not within the model's %d layers", lo, hi,
+                         d->n_layer);
+    if (d->n_part > 1 && (lo % d->n_part || hi % d->n_part))
+        return error_set(e, ERR_INVALID, "layers",
+                         "layer range [%d, %d) must not divide the layers that the model has in groups of %d", lo, hi,
+                         d->n_part);
+    if (lo && d->layer[lo].mix == MIX_MLA && d->layer[lo].mla->index_shared)
+        return error_set(e, ERR_INVALID, "layers",
+                         "layer range [%d, %d) must not begin at a layer that takes the keys which the indexer of an "
+                         "earlier one chose",
+                         lo, hi);
+    return 0;
+}
+
 static int declare_all(struct model *m, const struct model_options *o, int elem_size, struct error *e)
 {
-    int lo = o->lo, hi = o->hi ? o->hi : m->desc.n_layer;
-    if (lo < 0 || lo >= hi || hi > m->desc.n_layer)
-        return error_set(e, ERR_INVALID, "layers", "layer range [%d, %d) is not within the model's %d layers", lo, hi,
-                         m->desc.n_layer);
-    if (m->desc.n_part > 1 && (lo % m->desc.n_part || hi % m->desc.n_part))
-        return error_set(e, ERR_INVALID, "layers",
-                         "layer range [%d, %d) must not divide the layers that the model has in "
-                         "groups of %d",
-                         lo, hi, m->desc.n_part);
+    int lo = o->lo, hi = o->hi ? o->hi : m->desc.n_layer, err = check_range(&m->desc, lo, hi, e);
+    if (err)
+        return err;
     m->lo = lo;
     m->hi = hi;
     m->layer = arena_calloc(&m->arena, (size_t)m->desc.n_layer, sizeof *m->layer);
@@ -140,7 +152,7 @@ static int declare_all(struct model *m, const struct model_options *o, int elem_
     if (!declare(m))
         return error_nomem(e, "the layers");
     layout_targets(&m->params, &m->desc);
-    int err = params_finish(&m->params, e);
+    err = params_finish(&m->params, e);
     if (err)
         return err;
     for (size_t i = 0; i < m->params.n; i++)

@@ -1,11 +1,13 @@
 """A model family's fixture and the checkpoints that tests make of it."""
 import json
 import shutil
+import subprocess
+from pathlib import Path
 
 import familylib
 import pytest
 
-from testlib import DATA, mlxcel_ok, read_safetensors, std, stored_tensors
+from testlib import DATA, PROGRAM, mlxcel_ok, read_safetensors, std, stored_tensors
 
 FIXTURES = sorted(p.parent.name for p in (DATA / "families").glob("*/config.json"))
 TOLERANCE = 1e-3  # of the standard deviation of the logits
@@ -78,6 +80,14 @@ def each(names=FIXTURES):
 def tensors(model):
     """name -> (type, shape, bytes) of a directory."""
     return {name: t for file in model.glob("*.safetensors") for name, t in stored_tensors(file).items()}
+
+
+def check(program, *arguments):
+    """Runs a C program of this folder, which must succeed; returns what it printed."""
+    r = subprocess.run([Path(PROGRAM).resolve().parent / "tests/families" / program, *arguments], capture_output=True,
+                       text=True, timeout=60, check=False)
+    assert r.returncode == 0, r.stderr
+    return r.stdout
 
 
 def assert_equal_folders(found, wanted):

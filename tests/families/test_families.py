@@ -5,22 +5,39 @@ Of each fixture: its Hugging Face layout and the MLX layout that `convert` makes
 weights say when they are written out, whichever layout it was quantized from; and chunks, threads, batches, interruptions and the prefix cache change no bit.
 """
 import json
-import subprocess
-from pathlib import Path
 
 import familylib
-from family import MODES, assert_close, assert_equal_folders, each, family, tensors  # noqa: F401
+from family import MODES, assert_close, assert_equal_folders, check, each, family, tensors  # noqa: F401
 
 import pytest
 
-from testlib import PROGRAM, mlxcel_ok
-
-CHECK_FAMILY = Path(PROGRAM).resolve().parent / "tests/families/check_family"
-
+from testlib import mlxcel_ok
 
 @each()
 def test_hf_layout(family):
     assert_close(family.exact(family.hf), family.logits)
+
+
+TOGETHER = {"longcat_flash": 2, "longcat_flash_ngram": 2}  # places where two layers are one in the files
+
+
+@each()
+def test_two_parts_of_the_hf_layout(family):
+    n = int(check("check_range", family.hf))
+    assert n == json.loads(mlxcel_ok("describe", "-m", family.hf, "--json"))["layers"] - 1 - TOGETHER.get(family.name, 0)
+
+
+@each(["glm_moe_dsa"])
+def test_layers_that_share_keys_stay_together(family):
+    """Where layer 2 takes the keys that layer 1's indexer chose, a part may begin at layer 1 alone."""
+    model = family.work / "shared"
+    recipe = json.loads((family.fixture / "tensors.json").read_text())
+    config = json.loads((family.fixture / "config.json").read_text()) | {"indexer_types": ["full", "full", "shared"]}
+    model.mkdir()
+    (model / "config.json").write_text(json.dumps(config))
+    kept = {name: t for name, t in recipe.items() if "layers.2.self_attn.indexer" not in name}
+    familylib.write_safetensors(model / "model.safetensors", familylib.draw_all(family.name, kept))
+    assert check("check_range", model) == "1\n"
 
 
 @each()
@@ -50,5 +67,4 @@ def test_quantized(family, mode):
 
 @each()
 def test_batches_and_caches(family):
-    r = subprocess.run([CHECK_FAMILY, family.mlx], capture_output=True, text=True, timeout=60, check=False)
-    assert r.returncode == 0, r.stderr
+    check("check_family", family.mlx)

@@ -8,7 +8,7 @@ import json
 import random
 import struct
 
-from family import FIXTURES, assert_close, each, family, tensors  # noqa: F401
+from family import FIXTURES, assert_close, check, each, family, tensors  # noqa: F401
 from loralib import write_safetensors
 
 import pytest
@@ -88,7 +88,7 @@ def merge(model, pairs, out):
     write_safetensors(out / "model.safetensors", merged)
 
 
-def check(family, model, wide, tmp_path):
+def check_merged(family, model, wide, tmp_path):
     pairs = draw_adapter(model, tmp_path / "adapter")
     assert len(pairs) >= 2
     merge(wide, pairs, tmp_path / "merged")
@@ -101,12 +101,12 @@ def check(family, model, wide, tmp_path):
 
 @each(ADAPTED)
 def test_adapter_on_dense(family, tmp_path):
-    check(family, family.mlx, family.mlx, tmp_path)
+    check_merged(family, family.mlx, family.mlx, tmp_path)
 
 
 @each(ADAPTED)
 def test_adapter_on_4_bits(family, tmp_path):
-    check(family, family.quantized("affine4"), family.widened("affine4"), tmp_path)
+    check_merged(family, family.quantized("affine4"), family.widened("affine4"), tmp_path)
 
 
 def fused(model, *options, out):
@@ -117,8 +117,9 @@ def fused(model, *options, out):
 
 @each(ADAPTED)
 def test_adapter_in_the_original_layout(family, tmp_path):
-    """The same file over the checkpoint as Hugging Face has it, at run time and fused."""
+    """The same file over the checkpoint as Hugging Face has it: at run time, whole and in two parts, and fused."""
     draw_adapter(family.mlx, tmp_path / "adapter")
     options = "--lora", tmp_path / "adapter"
     assert_close(family.exact(family.hf, *options), family.exact(family.mlx, *options), TOLERANCE)
+    check("check_range", family.hf, tmp_path / "adapter")
     assert fused(family.hf, *options, out=tmp_path / "a") == fused(family.mlx, *options, out=tmp_path / "b")
