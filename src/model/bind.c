@@ -22,6 +22,7 @@ struct binder {
     size_t                   n_missing;
     unsigned char           *uses; /* layout_resolve */
     struct faults           *faults;
+    bool                     told_unmarked;
 };
 
 static bool in_range(const struct binder *b, const struct param *p)
@@ -298,10 +299,25 @@ static void bind_dense(struct binder *b, struct param *p, const struct tensor_vi
         bound(p, &(struct quant){0}, w->dtype);
 }
 
+/* Nothing in the files tells whether the row's values are the original's or the MLX layout's: said of the first such row. */
+static void unmarked(struct binder *b, const struct param *p)
+{
+    const struct tensor_view *w = plane(p, PLANE_WEIGHT);
+    if (!b->told_unmarked && w)
+        faults_add(
+            b->faults, ERR_MISFIT, w->name,
+            "%s: whether %s and its like hold the original model's values or those that MLX stores is told by the "
+            "shape of tensors called %s, [channels, 1, width] or [channels, width, 1]: %s is in the files",
+            w->file, w->name, p->source.unmarked, p->source.mixed ? "each of the two" : "no such tensor");
+    b->told_unmarked = true;
+}
+
 static void bind_weight(struct binder *b, struct param *p)
 {
     const struct tensor_view *w = plane(p, PLANE_WEIGHT), *s = plane(p, PLANE_SCALES), *z = plane(p, PLANE_BIASES);
     const struct tensor_view *inv = plane(p, PLANE_TILES);
+    if (p->source.unmarked && b->whole)
+        unmarked(b, p);
     if (!w)
         missing(b, p, PLANE_WEIGHT, 0);
     else if (!check_alike(b, p))

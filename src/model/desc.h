@@ -231,8 +231,8 @@ struct layout_scale {
 
 struct layout_rule {
     const char *param, *from;
-    /* Holds only where the first tensor whose whole name matches this pattern is a convolution of the original layout,
-     * [C, 1, K] instead of [C, K, 1]: the mark of files whose names are the same in both. NULL: always. */
+    /* Holds only where the tensors whose whole names match this pattern are convolutions of the original layout, [C, 1, K]
+     * instead of [C, K, 1]: the mark of files whose names are the same in both. NULL: always. */
     const char *marker;
     /* One matrix [n * rows, in] has the stack's matrices one below the other, each followed by that of the stack `below`,
      * or each preceded by that of `above` ('*' as in `from`): the heads of kv_b_proj. Rows are the inputs if transposed. */

@@ -7,8 +7,7 @@
 
 #include "base/glob.h"
 #include "base/num.h"
-#include "base/vec.h"
-#include "model/target.h"
+#include "model/layout_int.h"
 
 #define SUFFIXES 4
 
@@ -41,13 +40,7 @@ const char *layout_spelling(const struct model_desc *m, const char *name, int k,
     return NULL;
 }
 
-/* What of a name the '*' of the pattern matches. */
-struct star {
-    const char *p;
-    int         n;
-};
-
-static bool match(const char *pattern, const char *name, struct star *star)
+bool layout_match(const char *pattern, const char *name, struct star *star)
 {
     const char *mark = strchr(pattern, '*');
     size_t      n = strlen(name), before = mark ? (size_t)(mark - pattern) : n, after = mark ? strlen(mark + 1) : 0;
@@ -57,8 +50,7 @@ static bool match(const char *pattern, const char *name, struct star *star)
     return n >= before + after && strncmp(pattern, name, before) == 0 && strcmp(mark + 1, name + n - after) == 0;
 }
 
-/* The pattern with what was matched in the place of its '*'. False when that is too long. */
-static bool fill(const char *pattern, const struct star *star, char out[LAYOUT_NAME])
+bool layout_fill(const char *pattern, const struct star *star, char out[LAYOUT_NAME])
 {
     const char *mark = strchr(pattern, '*');
     int n = mark ? snprintf(out, LAYOUT_NAME, "%.*s%.*s%s", (int)(mark - pattern), pattern, star->n, star->p, mark + 1)
@@ -66,8 +58,7 @@ static bool fill(const char *pattern, const struct star *star, char out[LAYOUT_N
     return n < LAYOUT_NAME;
 }
 
-/* A bias goes by the name of its module. */
-static const char *module_of(const struct param *p, char out[LAYOUT_NAME])
+const char *layout_module(const struct param *p, char out[LAYOUT_NAME])
 {
     static const char bias[] = ".bias";
     size_t            n = strlen(p->name), k = sizeof bias - 1;
@@ -83,7 +74,8 @@ const char *layout_other_name(const struct model_desc *m, const struct param *p,
     char        module[LAYOUT_NAME];
     struct star star;
     for (const struct layout_rule *rule = m->layout; rule && rule->param; rule++)
-        if (rule->from && match(rule->param, module_of(p, module), &star) && fill(rule->from, &star, out))
+        if (rule->from && layout_match(rule->param, layout_module(p, module), &star) &&
+            layout_fill(rule->from, &star, out))
             return out;
     return NULL;
 }
@@ -101,14 +93,18 @@ int layout_layer(const struct model_desc *m, const char *name)
 
 /* --- one row ------------------------------------------------------------------------------------------------------ */
 
+/* What the files say about a marker. */
+enum mark { MARK_NONE, MARK_MLX, MARK_ORIGINAL, MARK_BOTH };
+
 struct resolver {
     struct params           *p;
     const struct model_desc *m;
     const struct checkpoint *c;
     unsigned char           *uses;
     struct layout_leftover  *leftover;
-    const char              *marker; /* the latest that was asked for, and whether it holds */
-    bool                     holds, failed;
+    const char              *marker; /* the latest that was asked for, and what was found */
+    enum mark                mark;
+    bool                     failed;
 };
 
 /* Suffixes of the planes, in order of preference. */
@@ -199,7 +195,7 @@ static int64_t rows_between(const struct resolver *r, const struct param *p, con
                             const struct star *star)
 {
     char                name[LAYOUT_NAME];
-    const struct param *q = fill(pattern, star, name) ? params_find(r->p, name) : NULL;
+    const struct param *q = layout_fill(pattern, star, name) ? params_find(r->p, name) : NULL;
     return q && param_is_matrix(q) && param_stack(q) == param_stack(p)
                ? q->shape[q->n_dim - 2] * q->shape[q->n_dim - 1] / p->source.n_col
                : 0;
@@ -258,20 +254,19 @@ int layout_shape(const struct param *p, int64_t shape[4])
 
 /* --- rules -------------------------------------------------------------------------------------------------------- */
 
-static bool marker_holds(struct resolver *r, const char *pattern)
+static enum mark mark_of(struct resolver *r, const char *pattern)
 {
+    int seen = 0;
     if (r->marker == pattern)
-        return r->holds;
-    r->marker = pattern;
-    r->holds = false;
+        return r->mark;
     for (size_t i = 0; i < checkpoint_count(r->c); i++) {
         const struct tensor_view *t = checkpoint_at(r->c, i);
-        if (!glob_match(pattern, t->name))
-            continue;
-        r->holds = t->n_dim == 3 && t->shape[2] != 1;
-        break;
+        if (t->n_dim == 3 && glob_match(pattern, t->name))
+            seen |= t->shape[2] != 1 ? MARK_ORIGINAL : MARK_MLX;
     }
-    return r->holds;
+    r->marker = pattern;
+    r->mark = (enum mark)seen;
+    return r->mark;
 }
 
 static void use(struct resolver *r, const struct param *p)
@@ -294,8 +289,8 @@ static bool try_rule(struct resolver *r, struct param *p, const struct layout_ru
     struct star          star;
     struct place         k;
     char                 module[LAYOUT_NAME], name[LAYOUT_NAME];
-    if (!rule->from || !match(rule->param, module_of(p, module), &star) || !fill(rule->from, &star, name) ||
-        (rule->marker && !marker_holds(r, rule->marker)))
+    if (!rule->from || !layout_match(rule->param, layout_module(p, module), &star) ||
+        !layout_fill(rule->from, &star, name) || (rule->marker && mark_of(r, rule->marker) != MARK_ORIGINAL))
         return false;
     other_place(p, name, &k);
     *s = (struct param_source){.rule = rule, .apart = k.mark != NULL};
@@ -311,16 +306,22 @@ static bool try_rule(struct resolver *r, struct param *p, const struct layout_ru
     return true;
 }
 
-/* A rule about the row's own tensor. */
-static const struct layout_rule *rule_of_own(struct resolver *r, const struct param *p)
+/* The rule about the row's own tensor, unless its marker says that this is the MLX layout's. */
+static void find_own_rule(struct resolver *r, struct param *p)
 {
     char        module[LAYOUT_NAME];
     struct star star;
-    for (const struct layout_rule *rule = r->m->layout; rule && rule->param; rule++)
-        if (!rule->from && match(rule->param, module_of(p, module), &star) &&
-            (!rule->marker || marker_holds(r, rule->marker)))
-            return rule;
-    return NULL;
+    for (const struct layout_rule *rule = r->m->layout; rule && rule->param; rule++) {
+        if (rule->from || !layout_match(rule->param, layout_module(p, module), &star))
+            continue;
+        enum mark mark = rule->marker ? mark_of(r, rule->marker) : MARK_ORIGINAL;
+        if (mark == MARK_MLX)
+            continue;
+        p->source.rule = mark == MARK_ORIGINAL ? rule : NULL;
+        p->source.unmarked = mark == MARK_ORIGINAL ? NULL : rule->marker;
+        p->source.mixed = mark == MARK_BOTH;
+        return;
+    }
 }
 
 /* Tensors that stand beside what was made of them. */
@@ -346,7 +347,7 @@ static void resolve(struct resolver *r, struct param *p)
     own_place(p, &k);
     if (find_planes(r, &p->source, &k)) {
         p->source.name = p->name;
-        p->source.rule = rule_of_own(r, p);
+        find_own_rule(r, p);
         place_rows(p, p->source.rule);
         use(r, p);
         find_leftovers(r, p);
@@ -369,111 +370,4 @@ bool layout_resolve(struct params *p, const struct model_desc *m, const struct c
     for (size_t i = 0; i < p->n && !r.failed; i++)
         resolve(&r, &p->v[i]);
     return !r.failed;
-}
-
-/* --- for people and adapters -------------------------------------------------------------------------------------- */
-
-/* A vector may be stored with other dimensions of 1. */
-static bool has_mlx_shape(const struct param *p, const struct tensor_view *t)
-{
-    return p->role != ROLE_VECTOR ||
-           (t->n_dim == p->n_dim && memcmp(t->shape, p->shape, (size_t)p->n_dim * sizeof *p->shape) == 0);
-}
-
-bool layout_text(const struct param *p, char out[LAYOUT_TEXT])
-{
-    static const struct layout_rule as_is = {0};
-    const struct param_source      *s = &p->source;
-    const struct layout_rule       *r = s->rule ? s->rule : &as_is;
-    char                            part[48] = "", shape[TENSOR_SHAPE_TEXT + 4] = "", text[TENSOR_SHAPE_TEXT];
-    if (!s->name || layout_is_mlx(p))
-        return false;
-    const struct tensor_view *t = s->plane[PLANE_WEIGHT] ? s->plane[PLANE_WEIGHT][0] : NULL;
-    const char               *name = s->apart || !t ? s->name : t->name;
-    if (r->parts)
-        snprintf(part, sizeof part, ", part %d of %d%s", r->part + 1, r->parts, r->interleaved ? " in turns" : "");
-    if (t && !has_mlx_shape(p, t))
-        snprintf(shape, sizeof shape, ", as %s", tensor_view_shape_text(t, text));
-    snprintf(out, LAYOUT_TEXT, "%s%s%s%s%s%s%s", name, shape, r->below || r->above ? ", head by head" : "",
-             s->transposed ? ", transposed" : "", part, r->scale ? ", before scaling" : "",
-             r->plus != 0 ? ", less what is added" : "");
-    return true;
-}
-
-bool layout_is_mlx(const struct param *p)
-{
-    const struct tensor_view **v = p->source.plane[PLANE_WEIGHT], *t = v ? v[0] : NULL;
-    return !p->source.rule && !p->source.packed && (!t || (begins(t->name, p->name) && has_mlx_shape(p, t)));
-}
-
-/* A name of the original layout and one of the parameters behind it. */
-struct alias {
-    const char          *name;
-    int64_t              n_in;
-    struct param_segment segment;
-};
-
-struct aliases {
-    struct params *p;
-    struct alias  *v;
-    size_t         n, cap;
-};
-
-static void add_alias(struct aliases *a, const char *name, int64_t n_in, const struct param_segment *s)
-{
-    struct alias *v = vec_room(a->v, a->n, &a->cap, sizeof *v);
-    char         *copy = v ? arena_strdup(a->p->arena, name, strlen(name)) : NULL;
-    if (v)
-        a->v = v;
-    if (copy)
-        a->v[a->n++] = (struct alias){copy, n_in, *s};
-    else
-        a->p->failed = true;
-}
-
-static void alias_row(struct aliases *a, const struct param *p, const struct layout_rule *rule, const char *name)
-{
-    int64_t n_out = p->shape[p->n_dim - 2], n_in = p->shape[p->n_dim - 1];
-    bool    turns = rule->parts && rule->interleaved;
-    add_alias(a, name, n_in,
-              &(struct param_segment){.weight = p->weight,
-                                      .slice = SEGMENT_ALL,
-                                      .from = turns ? rule->part : rule->part * n_out,
-                                      .step = turns ? rule->parts : 1,
-                                      .n_row = n_out});
-}
-
-static int alias_order(const void *x, const void *y)
-{
-    const struct alias *a = x, *b = y;
-    int                 d = strcmp(a->name, b->name);
-    return d ? d : a->segment.from < b->segment.from ? -1 : a->segment.from > b->segment.from;
-}
-
-void layout_targets(struct params *p, const struct model_desc *m)
-{
-    struct aliases a = {.p = p};
-    for (size_t i = 0; i < p->n; i++)
-        for (const struct layout_rule *rule = m->layout; rule && rule->param; rule++) {
-            const struct param *row = &p->v[i];
-            struct star         star;
-            char                name[LAYOUT_NAME];
-            if (param_is_matrix(row) && rule->from && !rule->below && !rule->above &&
-                match(rule->param, row->name, &star) && fill(rule->from, &star, name))
-                alias_row(&a, row, rule, name);
-        }
-    if (a.n)
-        qsort(a.v, a.n, sizeof *a.v, alias_order);
-    for (size_t i = 0, n; i < a.n; i += n) {
-        struct param_segment s[FUSED_MAX];
-        int64_t              n_out = 0;
-        for (n = 0; i + n < a.n && strcmp(a.v[i].name, a.v[i + n].name) == 0; n++) {
-            n_out += a.v[i + n].segment.n_row;
-            if (n < FUSED_MAX)
-                s[n] = a.v[i + n].segment;
-        }
-        if (!p->failed && n <= FUSED_MAX && !params_has_target(p, a.v[i].name))
-            params_segments(p, 0, a.v[i].name, a.v[i].n_in, n_out, (int)n, s);
-    }
-    free(a.v);
 }

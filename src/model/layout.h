@@ -30,9 +30,13 @@ struct param_source {
     int64_t      first, step;
     struct quant quant; /* as stored; filled by binding, like the next two */
     enum dtype   dtype;
-    bool         packed;    /* codes of 4 bits less 8, without biases: .weight_packed of compressed-tensors */
-    bool         one_scale; /* FP8 with one scale for the whole matrix */
-    bool         made;      /* the parameter's planes are not bytes of the files but made of them (planes.h) */
+    /* The marker of a rule that would count if the files showed this to be the original layout; they show nothing, or both
+     * (mixed). NULL: nothing is in doubt. */
+    const char *unmarked;
+    bool        mixed;
+    bool        packed;    /* codes of 4 bits less 8, without biases: .weight_packed of compressed-tensors */
+    bool        one_scale; /* FP8 with one scale for the whole matrix */
+    bool        made;      /* the parameter's planes are not bytes of the files but made of them (planes.h) */
 };
 
 /* Fills p->source of every row. uses [checkpoint_count] counts for each tensor how many pieces of it were found to be

@@ -80,6 +80,37 @@ static void test_more_faults(void **state)
             (const char *const[]){"model.layers.0.embed_q.weight is in no file (nor is model.layers.0.kv_b)", NULL});
 }
 
+static struct cell of_conv(const int64_t *i)
+{
+    return (struct cell){3, i[0] + i[1] + i[2]};
+}
+
+/* Norms that are w or 1 + w by the shape of convolutions, of which there is none, or one in each form: said once, not guessed. */
+static void test_unmarked(void **state)
+{
+    static const struct layout_rule rules[] = {{.param = "*.norm", .marker = "*.conv.weight", .plus = 1}, {0}};
+    static const int64_t            hf[] = {K, 1, 4}, mlx[] = {K, 4, 1};
+    (void)state;
+    for (int mixed = 0; mixed < 2; mixed++) {
+        struct fixture x;
+        const char    *text[] = {"whether model.layers.0.norm.weight and its like hold", "tensors called *.conv.weight",
+                              mixed ? "each of the two is" : "no such tensor is", NULL};
+        begin(&x);
+        x.m.desc.layout = rules;
+        for (int i = 0; i < LAYERS; i++) {
+            params_add(&x.m.params, ROLE_NORM, SHARD_NONE, i, "model.layers.%d.norm", K, 0, "width", x.w[i]);
+            put(&x, arena_printf(&x.f.arena, "model.layers.%d.norm", i), ".weight", &dense[0], 1, (int64_t[]){K},
+                of_vector);
+            if (!mixed)
+                continue;
+            params_add_vector(&x.m.params, i, "model.layers.%d.conv", ".weight", 3, mlx, "width", x.w[2 + i]);
+            put(&x, arena_printf(&x.f.arena, "model.layers.%d.conv", i), ".weight", &dense[1], 3, i ? hf : mlx,
+                of_conv);
+        }
+        refused(&x, text);
+    }
+}
+
 /* Made before, or beside what it was made of: the parameter's own tensors win, and the rest is left out with a warning. */
 static void test_leftover(void **state)
 {
@@ -227,7 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_faults),    cmocka_unit_test(test_more_faults),    cmocka_unit_test(test_leftover),
         cmocka_unit_test(test_ignored),   cmocka_unit_test(test_range),          cmocka_unit_test(test_targets),
-        cmocka_unit_test(test_spellings), cmocka_unit_test(test_redundant_head),
+        cmocka_unit_test(test_spellings), cmocka_unit_test(test_redundant_head), cmocka_unit_test(test_unmarked),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
