@@ -39,8 +39,9 @@ LDFLAGS  += $(OPT) -Wl,-z,relro,-z,now
 CPPFLAGS += $(if $(filter release,$(VARIANT)),-D_FORTIFY_SOURCE=2)
 CFLAGS   += $(if $(findstring clang,$(CC)),-Wno-unknown-warning-option) $(if $(filter 1,$(WERROR)),-Werror)
 
-# Vector kernels are not instrumented: it takes a compiler minutes a file, and kernelcheck guards their buffers by pages.
+# Kernels on vec.h's lanes are not instrumented: it takes a compiler minutes a file, and kernelcheck guards their buffers by pages.
 NO_SAN := $(if $(findstring -fsanitize,$(OPT)),-fno-sanitize=all)
+KERNELS := $(addprefix src/cpu/%,_scalar.c _avx2.c _avx512.c _avx512vnni.c _avx512bf16.c _neon.c _neondot.c)
 
 ARCH := $(shell uname -m)
 ISA_avx2       := -mavx2 -mfma -mf16c -mbmi2
@@ -51,7 +52,7 @@ ISA_neon       := -march=armv8-a $(if $(findstring clang,$(CC)),,-fno-schedule-i
 ISA_neondot    := $(ISA_neon) -march=armv8.2-a+dotprod
 ifeq ($(SIMDE),1)
 CPPFLAGS += -DMLXCEL_SIMDE
-CFLAGS   += -Wno-psabi
+CFLAGS   += -Wno-psabi -fno-tree-pre # which takes GCC most of its time here
 EMULATE  := avx512%
 endif
 isa = $(ISA_$(patsubst $(EMULATE),avx2,$(lastword $(subst _, ,$(basename $(notdir $(1)))))))
@@ -66,17 +67,23 @@ LEVELS_aarch64 := %_neon.c %_neondot.c
 OTHER_LEVELS   := $(filter-out $(LEVELS_$(ARCH)),$(LEVELS_x86_64) $(LEVELS_aarch64))
 LIB_SRC := $(filter-out src/cli/% src/cuda/% $(OTHER_LEVELS),$(wildcard src/*/*.c))
 CLI_SRC := $(wildcard src/cli/*.c)
-KERNEL_OBJ := $(if $(filter san,$(VARIANT)),$(foreach f,$(LIB_SRC),$(if $(call isa,$f),build/release/$(f:.c=.o))))# not instrumented: shared
-LIB_OBJ := $(filter-out $(KERNEL_OBJ:build/release/%=$(B)/%),$(LIB_SRC:%.c=$(B)/%.o)) $(KERNEL_OBJ)
+# Objects that do not differ in the release variant are its: the kernels, as they are not instrumented; what is not emulated.
+SAME_san   := $(KERNELS)
+SAME_simde := $(filter-out src/cpu/level.c %_avx512.c %_avx512vnni.c %_avx512bf16.c,$(LIB_SRC)) tests/%
+obj = $(foreach f,$(1),$(if $(filter $(SAME_$(VARIANT)),$(f)),build/release,$(B))/$(f:.c=.o))
+LIB_OBJ := $(call obj,$(LIB_SRC))
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 LIB     := $(B)/libmlxcel.a
 SONAME  := libmlxcel.so.0
 BIN     := $(B)/mlxcel
 TESTS   := $(patsubst %.c,$(B)/%,$(wildcard tests/*/test_*.c))
+KCHECK  := $(B)/tests/kernel/kernelcheck
+KCHECK_OBJ := $(call obj,$(wildcard tests/kernel/*.c))
+SHARED_OBJ := $(filter-out $(B)/%,$(LIB_OBJ) $(KCHECK_OBJ) $(call obj,$(TESTS:$(B)/%=%.c)))
 
-.PHONY: all kernels help setup demo programs objects python check check-now check-threads kernelcheck-neon neon fuzz fuzz-run \
+.PHONY: all shared help setup demo programs objects python check check-now check-build check-threads kernelcheck-neon neon fuzz fuzz-run \
         text-fuzz lora-fuzz family-fuzz lint tidy layers format bench bench-all bench-lora bench-text bench-templates docs install clean
-all: $(LIB) $(if $(CLI_SRC),$(BIN) $(if $(filter release,$(VARIANT)),build/mlxcel))
+all: $(LIB) $(BIN) $(if $(filter release,$(VARIANT)),build/mlxcel)
 
 help: ; @sed -n 's/^## //p' Makefile
 
@@ -88,10 +95,10 @@ setup: ; @tools/setup --tests
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
-	$(call say,CC) $(CC) $(CPPFLAGS) $(CFLAGS) $(call light,$<) $(call isa,$<) $(if $(call isa,$<),$(NO_SAN)) -c -o $@ $<
+	$(call say,CC) $(CC) $(CPPFLAGS) $(CFLAGS) $(call light,$<) $(call isa,$<) $(if $(filter $(KERNELS),$<),$(NO_SAN)) -c -o $@ $<
 
-$(KERNEL_OBJ): | $(if $(KERNEL_OBJ),kernels)
-kernels: ; @$(MAKE) --no-print-directory SAN= $(KERNEL_OBJ)
+$(SHARED_OBJ): | $(if $(SHARED_OBJ),shared)
+shared: ; @$(MAKE) -s --no-print-directory SAN= SIMDE= $(SHARED_OBJ)
 $(LIB): $(LIB_OBJ)
 	@rm -f $@
 	$(call say,AR) $(AR) rcs $@ $^
@@ -105,11 +112,11 @@ build/mlxcel: $(BIN)
 # --- tests ----------------------------------------------------------------------------------------------------------
 # tests/fault programs see every allocation of the library through --wrap.
 FAULT_WRAP := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=aligned_alloc,--wrap=mmap
-$(B)/tests/%: $(B)/tests/%.o $(LIB)
+$(B)/tests/%: $(dir $(call obj,tests/x.c))%.o $(LIB)
+	@mkdir -p $(@D)
 	$(call say,LD) $(CC) $(LDFLAGS) $(if $(findstring /fault/,$@),$(FAULT_WRAP)) -o $@ $^ -lcmocka $(LDLIBS)
-KCHECK_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/kernel/*.c))
-KCHECK     := $(if $(KCHECK_OBJ),$(B)/tests/kernel/kernelcheck)
 $(KCHECK): $(KCHECK_OBJ) $(LIB)
+	@mkdir -p $(@D)
 	$(call say,LD) $(CC) $(LDFLAGS) -o $@ $(filter-out $(UNLINKED),$^) $(LDLIBS)
 
 # A fuzz target runs its corpus as a plain test when linked with driver.c; VARIANT fuzz links libFuzzer instead.
@@ -153,13 +160,14 @@ NEON_CHECK   := build/aarch64/tests/kernel/kernelcheck
 NEON_TESTS   := 'qemu-aarch64 -cpu cortex-a53 $(NEON_CHECK) --level neon' \
                 'qemu-aarch64 -cpu max $(NEON_CHECK) --level neondot --filter linear'
 CAN_NEON      = $(and $(shell command -v aarch64-linux-gnu-gcc),$(shell command -v qemu-aarch64))
+SAN_TESTS     = $(patsubst $(B)/%,build/san/%,$(TESTS) $(FUZZ))
 EMULATED      = $(if $(filter x86_64,$(ARCH)),$(AVX512_TESTS) $(if $(CAN_NEON),$(NEON_TESTS)))
-check-now: programs python layers
-	@$(MAKE) --no-print-directory SAN=1 programs
+check-now: check-build
+	@tests/run --python $(VENV)/bin/python --bin $(B) $(TESTS) $(KCHECK) $(SAN_TESTS) $(EMULATED)
+check-build: all $(TESTS) $(KCHECK) $(EXAMPLES) $(B)/tests/families/check_family python layers
+	@$(MAKE) --no-print-directory SAN=1 $(SAN_TESTS)
 	@$(if $(EMULATED),$(MAKE) --no-print-directory SIMDE=1 $(AVX512_TESTS))
 	@$(if $(findstring qemu,$(EMULATED)),$(MAKE) --no-print-directory neon)
-	@tests/run --python $(VENV)/bin/python --bin $(B) $(TESTS) $(KCHECK) $(FUZZ) \
-	    $(patsubst $(B)/%,build/san/%,$(filter-out %/kernelcheck,$(TESTS) $(FUZZ))) $(EMULATED)
 
 ## make kernelcheck-neon   kernelcheck under qemu-user; everything is compiled for aarch64, with aarch64-linux-gnu-gcc
 kernelcheck-neon: neon
