@@ -81,7 +81,7 @@ KCHECK  := $(B)/tests/kernel/kernelcheck
 KCHECK_OBJ := $(call obj,$(wildcard tests/kernel/*.c))
 SHARED_OBJ := $(filter-out $(B)/%,$(LIB_OBJ) $(KCHECK_OBJ) $(call obj,$(TESTS:$(B)/%=%.c)))
 
-.PHONY: all shared help setup demo programs objects python check check-now check-build check-threads kernelcheck-neon neon fuzz fuzz-run \
+.PHONY: all shared help setup demo programs objects python check check-now check-build check-threads check-emulated emulated neon fuzz fuzz-run \
         text-fuzz lora-fuzz family-fuzz lint tidy layers format bench bench-all bench-lora bench-text bench-templates docs install clean
 all: $(LIB) $(BIN) $(if $(filter release,$(VARIANT)),build/mlxcel)
 
@@ -153,25 +153,30 @@ check:
 	@$(MAKE) --no-print-directory check-now
 
 # Tests of kernels whose instructions an x86-64 machine lacks: AVX-512 by emulation; NEON under qemu-user, on a core
-# without dot products and on one with them, which has only its own matrix products.
-AVX512_TESTS := $(addprefix build/simde/tests/,kernel/kernelcheck arch/test_logits engine/test_order_law \
-                engine/test_order_law_lora)
+# without dot products and on one with them, which has only its own matrix products. CASES: percent of the random cases.
+CASES        ?= 30
+AVX512_CHECK := build/simde/tests/kernel/kernelcheck
+AVX512_TESTS := $(addprefix build/simde/tests/,arch/test_logits engine/test_order_law_lora)
+AVX512_LONG  := build/simde/tests/engine/test_order_law
 NEON_CHECK   := build/aarch64/tests/kernel/kernelcheck
-NEON_TESTS   := 'qemu-aarch64 -cpu cortex-a53 $(NEON_CHECK) --level neon' \
+NEON_TESTS    = 'qemu-aarch64 -cpu cortex-a53 $(NEON_CHECK) --level neon --cases $(CASES)' \
                 'qemu-aarch64 -cpu max $(NEON_CHECK) --level neondot --filter linear'
 CAN_NEON      = $(and $(shell command -v aarch64-linux-gnu-gcc),$(shell command -v qemu-aarch64))
+EMULATED      = $(if $(filter x86_64,$(ARCH)),$(AVX512_TESTS) '$(AVX512_CHECK) --cases $(CASES)' $(if $(CAN_NEON),$(NEON_TESTS)))
 SAN_TESTS     = $(patsubst $(B)/%,build/san/%,$(TESTS) $(FUZZ))
-EMULATED      = $(if $(filter x86_64,$(ARCH)),$(AVX512_TESTS) $(if $(CAN_NEON),$(NEON_TESTS)))
 check-now: check-build
 	@tests/run --python $(VENV)/bin/python --bin $(B) $(TESTS) $(KCHECK) $(SAN_TESTS) $(EMULATED)
 check-build: all $(TESTS) $(KCHECK) $(EXAMPLES) $(B)/tests/families/check_family python layers
 	@$(MAKE) --no-print-directory SAN=1 $(SAN_TESTS)
-	@$(if $(EMULATED),$(MAKE) --no-print-directory SIMDE=1 $(AVX512_TESTS))
-	@$(if $(findstring qemu,$(EMULATED)),$(MAKE) --no-print-directory neon)
+	@$(if $(EMULATED),$(MAKE) --no-print-directory emulated)
 
-## make kernelcheck-neon   kernelcheck under qemu-user; everything is compiled for aarch64, with aarch64-linux-gnu-gcc
-kernelcheck-neon: neon
-	@tests/run --no-pytest $(NEON_TESTS)
+## make check-emulated   kernels whose instructions this machine lacks, all cases: AVX-512 by SIMDe, NEON under qemu-user
+check-emulated: CASES := 100
+check-emulated: emulated
+	@tests/run --no-pytest $(EMULATED) $(AVX512_LONG)
+emulated:
+	@$(MAKE) --no-print-directory SIMDE=1 $(AVX512_CHECK) $(AVX512_TESTS) $(AVX512_LONG)
+	@$(if $(CAN_NEON),$(MAKE) --no-print-directory neon)
 neon:
 	@$(MAKE) --no-print-directory CC=aarch64-linux-gnu-gcc ARCH=aarch64 VARIANT=aarch64 LDLIBS='-static -lm -pthread' \
 	    UNLINKED=%/roof.o objects $(NEON_CHECK)
@@ -185,9 +190,10 @@ check-threads: python
 	@for t in $(THREADED); do setarch -R $$t || exit 1; done # -R: it knows addresses by where they are
 	@MLXCEL_BIN=build/tsan/mlxcel setarch -R $(VENV)/bin/python -m pytest -q tests/server
 
-## make fuzz T=60  every fuzz target for T seconds with libFuzzer (clang); new inputs stay under build/fuzz
+## make fuzz T=60  kernelcheck of a new seed; every fuzz target for T seconds with libFuzzer (clang), whose new inputs stay under build/fuzz
 T ?= 60
-fuzz:
+fuzz: $(KCHECK)
+	@$(KCHECK) --seed $$(date +%s)
 	@$(MAKE) --no-print-directory CC=clang-14 VARIANT=fuzz \
 	    OPT='-O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all' fuzz-run
 fuzz-run: $(FUZZ)

@@ -102,7 +102,7 @@ static void check_act(struct kc *k)
 {
     const struct row_fns *f = row_fns_for(k->level), *scalar = row_fns_for(CPU_SCALAR);
     struct arrays         a;
-    for (int c = 0; c < CASES; c++) {
+    for (int c = kc_cases(k, CASES); c; c--) {
         for (enum act_kind kind = 0; kind <= ACT_XIELU; kind++) {
             if (kind == ACT_SWIGLU_CLAMPED)
                 continue;
@@ -132,7 +132,7 @@ static void check_swiglu_clamped(struct kc *k)
 {
     static const struct act act = {.kind = ACT_SWIGLU_CLAMPED, .limit = 7, .alpha = 1.702f};
     struct arrays           a;
-    for (int c = 0; c < CASES; c++) {
+    for (int c = kc_cases(k, CASES); c; c--) {
         arrays_new(k, &a);
         kc_notef(k, "n %d", a.n);
         for (int i = 0; i < a.n; i++) {
@@ -151,7 +151,7 @@ static void check_swiglu_clamped(struct kc *k)
 static void check_softcap(struct kc *k)
 {
     struct arrays a;
-    for (int c = 0; c < CASES; c++) {
+    for (int c = kc_cases(k, CASES); c; c--) {
         float cap = (float)kc_pick(k, 1, 15, 30, 50);
         arrays_new(k, &a);
         kc_notef(k, "n %d cap %g", a.n, cap);
@@ -209,7 +209,7 @@ static void check_act_ops(struct kc *k)
     numbers[1] = (float)(stored[2] + log1p(exp(stored[1])));
     numbers[2] = stored[2];
     numbers[3] = stored[3];
-    for (int c = 0; c < 30; c++) {
+    for (int c = kc_cases(k, 30); c; c--) {
         int           heads = kc_pick(k, 1, 3, 64, 65, 130), width = 1 + kc_below(k, 40), rows = 1 + kc_below(k, 40);
         int           col = heads * width;
         float        *gate = kc_guard((size_t)rows * heads * 4), *up = kc_guard((size_t)rows * col * 4);

@@ -10,11 +10,7 @@
 #include "base/num.h"
 
 #define WORK 400000 /* multiply-adds of a case */
-
-static int cases(const struct kc *k)
-{
-    return k->level == CPU_AVX2 ? 150 : 60;
-}
+#define CASES 100
 
 static enum precision precision_of(const struct attn_case *c)
 {
@@ -44,7 +40,7 @@ static float *output(const struct attn_case *c)
 static void check_attention(struct kc *k)
 {
     static double want[1024], bound[1024];
-    for (int n = 0; n < cases(k); n++) {
+    for (int n = kc_cases(k, CASES); n; n--) {
         struct attn_case  c;
         struct attn_cache t;
         attn_case_new(k, &c, WORK);
@@ -69,7 +65,7 @@ static void check_attention(struct kc *k)
  * in random steps. */
 static void check_attention_same(struct kc *k)
 {
-    for (int n = 0; n < cases(k); n++) {
+    for (int n = kc_cases(k, CASES); n; n--) {
         struct attn_case  c;
         struct attn_cache t, u;
         attn_case_new(k, &c, WORK);
@@ -147,7 +143,7 @@ static void check_cached(struct kc *k, const struct attn_case *c, const struct a
 /* What lies in the cache after kv_write, and that only the written positions changed. */
 static void check_kv_write(struct kc *k)
 {
-    for (int n = 0; n < cases(k); n++) {
+    for (int n = kc_cases(k, CASES); n; n--) {
         struct attn_case  c;
         struct attn_cache t;
         attn_case_new(k, &c, WORK / 8);
@@ -169,7 +165,7 @@ static void check_kv_write(struct kc *k)
  */
 static void check_rope_kv_write(struct kc *k)
 {
-    for (int n = 0; n < cases(k) / 3; n++) {
+    for (int n = kc_cases(k, CASES / 3); n; n--) {
         struct attn_case  c;
         struct attn_cache t, u;
         do {

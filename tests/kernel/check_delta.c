@@ -26,7 +26,7 @@ static void check_gates(struct kc *k)
 {
     static double ref[COLS_MAX], bound[COLS_MAX];
     const char   *what[3] = {"decay", "sigmoid", "unit"};
-    for (int c = 0; c < 6 * CASES; c++) {
+    for (int c = kc_cases(k, 6 * CASES); c; c--) {
         int    n = kc_pick(k, 1, 7, 15, 16, 17, 33, 64, 128, 200), kind = c % 3, one = kc_below(k, 2);
         float *x = kc_floats(n), *want = kc_floats(n), *a_log = kc_floats(one ? 1 : n), *dt = kc_floats(n),
               scale = 0.25f, eps = 1e-6f;
@@ -194,7 +194,7 @@ static void check_delta(struct kc *k)
     struct run_limits lim = {.n_row = 1, .n_head = 1, .n_kv_head = 1, .head_dim = 1, .n_key = 1};
     struct cpu       *many = kc_cpu_new(k->level, 3, PRECISION_DEFAULT, &lim);
     struct cpu       *one = kc_cpu_new(CPU_SCALAR, 1, PRECISION_DEFAULT, &lim);
-    for (int c = 0; c < CASES; c++) {
+    for (int c = kc_cases(k, CASES); c; c--) {
         struct fixture f;
         fixture_new(k, &f);
         int    cols = f.d.n_head * f.d.v_dim;

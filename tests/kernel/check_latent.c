@@ -7,11 +7,7 @@
 #include "base/num.h"
 
 #define WORK 300000 /* multiply-adds of a case */
-
-static int cases(const struct kc *k)
-{
-    return k->level == CPU_AVX2 ? 80 : 30;
-}
+#define CASES 60
 
 static enum precision precision_of(const struct attn_case *c)
 {
@@ -64,7 +60,7 @@ static void alone(struct kc *k, const struct attn_case *c, int i, const int32_t 
 /* All rows in one step at the level with threads, against each row alone at scalar over a cache of its keys only. */
 static void check_attention_keys(struct kc *k)
 {
-    for (int n = 0; n < cases(k); n++) {
+    for (int n = kc_cases(k, CASES); n; n--) {
         struct attn_case  c;
         struct attn_cache t;
         latent_case(k, &c);
@@ -145,7 +141,7 @@ static void check_choice(struct kc *k, const struct attn_case *c, const float *w
 
 static void check_index_keys(struct kc *k)
 {
-    for (int n = 0; n < cases(k); n++) {
+    for (int n = kc_cases(k, CASES); n; n--) {
         struct attn_case  c;
         struct attn_cache t, u;
         for (attn_case_new(k, &c, WORK); c.n_kv_head > 1 || c.latent; attn_case_new(k, &c, WORK))
@@ -200,7 +196,7 @@ static void check_index_keys(struct kc *k)
 /* scatter_cols puts back what gather_cols takes. */
 static void check_cols(struct kc *k)
 {
-    for (int n = 0; n < 20; n++) {
+    for (int n = kc_cases(k, 20); n; n--) {
         int           rows = 1 + kc_below(k, 40), heads = 1 + kc_below(k, 9), dim = 1 + kc_below(k, 40);
         int           part = 1 + kc_below(k, dim), first = kc_below(k, dim - part + 1);
         struct cpu   *cpu = kc_cpu_new(k->level, 3, PRECISION_DEFAULT, &(struct run_limits){.n_row = rows});

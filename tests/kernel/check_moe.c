@@ -22,7 +22,7 @@ static float *floats(int64_t n)
 static void check_softmax(struct kc *k)
 {
     static double ref[EXPERTS_MAX], bound[EXPERTS_MAX];
-    for (int c = 0; c < CASES; c++) {
+    for (int c = kc_cases(k, CASES); c; c--) {
         int    n = kc_pick(k, 1, 2, 7, 15, 16, 17, 33, 64, 100, 128);
         float *x = floats(n), *y = floats(n), *want = floats(n), max = -INFINITY;
         double sum = 0;
@@ -155,7 +155,7 @@ static void check_route(struct kc *k)
     struct cpu       *cpu = kc_cpu_new(k->level, 3, PRECISION_DEFAULT, &lim);
     struct step       none = {0};
     struct run        r = {.backend = &cpu->base, .step = &none};
-    for (int c = 0; c < 2 * CASES; c++) {
+    for (int c = kc_cases(k, 2 * CASES); c; c--) {
         struct route m = random_route(k);
         int    rows = kc_pick(k, 1, 2, 300), n = m.n_expert, with = kc_below(k, 2) && m.score != ROUTE_TOP_SOFTMAX;
         float *correction = floats(n), *x = floats(rows * n), *logits = floats(rows * n);
@@ -328,7 +328,7 @@ static void check_moe(struct kc *k)
     static const struct quant forms[] = {{QUANT_NONE, 0, 0, DTYPE_F32},     {QUANT_NONE, 0, 0, DTYPE_BF16},
                                          {QUANT_AFFINE, 4, 32, DTYPE_BF16}, {QUANT_AFFINE, 8, 32, DTYPE_F32},
                                          {QUANT_MXFP4, 4, 32, DTYPE_U8},    {QUANT_MXFP8, 8, 32, DTYPE_U8}};
-    for (int c = 0; c < CASES; c++)
+    for (int c = kc_cases(k, CASES); c; c--)
         check_moe_case(k, forms[(size_t)c % ARRAY_LEN(forms)],
                        c % 4 == 0   ? PRECISION_EXACT
                        : c % 4 == 1 ? PRECISION_HIGH

@@ -12,7 +12,7 @@ static void check_rms_norm(struct kc *k)
 {
     const struct row_fns *f = row_fns_for(k->level);
     struct arrays         x;
-    for (int c = 0; c < CASES; c++) {
+    for (int c = kc_cases(k, CASES); c; c--) {
         double sum = 0, eps = 1e-5f;
         arrays_new(k, &x, 1e15);
         for (int i = 0; i < x.n; i++)
@@ -34,7 +34,7 @@ static void check_rms_norm(struct kc *k)
 static void check_layer_norm(struct kc *k)
 {
     struct arrays x;
-    for (int c = 0; c < CASES; c++) {
+    for (int c = kc_cases(k, CASES); c; c--) {
         double       mean = 0, size = 0, var = 0, eps = 1e-5f, chain;
         float        bias[N_MAX];
         const float *w, *b;
@@ -72,7 +72,7 @@ static void check_norm_pieces(struct kc *k)
     struct cpu       *cpu = kc_cpu_new(k->level, 3, PRECISION_DEFAULT, &lim);
     struct step       none = {0};
     struct run        r = {.backend = &cpu->base, .step = &none};
-    for (int c = 0; c < 40; c++) {
+    for (int c = kc_cases(k, 40); c; c--) {
         int         n = 1 + kc_below(k, 70), wide = kc_below(k, 4), pieces = (wide ? wide : 1) * (1 + kc_below(k, 3));
         int         rows = 1 + kc_below(k, 20), col = n * pieces, layer = kc_below(k, 2);
         float      *x = kc_floats((int64_t)rows * col), *y = kc_floats((int64_t)rows * col), *want = kc_floats(col);

@@ -27,7 +27,7 @@ static void check_exp(struct kc *k)
 {
     enum { N = 400 };
     float x[N], one[N], got[N], want[N];
-    for (int c = 0; c < 1000; c++) {
+    for (int c = kc_cases(k, 1000); c; c--) {
         for (int i = 0; i < N; i++) {
             x[i] = i % 3 ? (float)(kc_uniform(k) * 200 - 108) : f32_from_bits((uint32_t)kc_random(k));
             one[i] = 1;
@@ -43,7 +43,7 @@ static void check_exp(struct kc *k)
 static void check_add(struct kc *k)
 {
     struct arrays x;
-    for (int c = 0; c < CASES; c++) {
+    for (int c = kc_cases(k, CASES); c; c--) {
         arrays_new(k, &x, 1e30);
         memcpy(x.got, x.b, (size_t)x.n * sizeof(float));
         memcpy(x.want, x.b, (size_t)x.n * sizeof(float));
@@ -62,7 +62,7 @@ static void check_add(struct kc *k)
 static void check_silu_mul(struct kc *k)
 {
     struct arrays x;
-    for (int c = 0; c < CASES; c++) {
+    for (int c = kc_cases(k, CASES); c; c--) {
         arrays_new(k, &x, 1e4);
         for (int i = 0; i < x.n; i++) {
             double ref = x.a[i] / (1 + exp(-(double)x.a[i]));
@@ -79,7 +79,7 @@ static void check_silu_mul(struct kc *k)
 static void check_rope(struct kc *k)
 {
     static double ref[N_MAX], bound[N_MAX];
-    for (int c = 0; c < CASES; c++) {
+    for (int c = kc_cases(k, CASES); c; c--) {
         int    half = kc_pick(k, 1, 3, 8, 16, 17, 32, 40, 64, 100), inter = kc_below(k, 2), dims = 2 * half;
         float *x = kc_floats(dims), *want = kc_floats(dims), *cs = kc_floats(dims);
         kc_notef(k, "dims %d interleaved %d", dims, inter);
@@ -110,7 +110,7 @@ static void check_rope(struct kc *k)
 static void check_f16(struct kc *k)
 {
     const struct row_fns *f = row_fns_for(k->level);
-    for (int c = 0; c < CASES; c++) {
+    for (int c = kc_cases(k, CASES); c; c--) {
         int       n = some_length(k), start = kc_below(k, 65536 - n);
         uint16_t *h = kc_guard((size_t)n * 2), *back = kc_guard((size_t)n * 2);
         float    *x = kc_floats(n);
@@ -135,7 +135,7 @@ static void check_f16(struct kc *k)
 static void check_i8(struct kc *k)
 {
     const struct row_fns *f = row_fns_for(k->level);
-    for (int c = 0; c < CASES; c++) {
+    for (int c = kc_cases(k, CASES); c; c--) {
         int     n = some_length(k), odd = kc_below(k, 3);
         int8_t *q = kc_guard((size_t)n);
         float  *x = kc_floats(n), *back = kc_floats(n), most = 0;
@@ -166,7 +166,7 @@ static void check_row_ops(struct kc *k)
     struct cpu       *many = kc_cpu_new(k->level, 3, PRECISION_DEFAULT, &lim);
     struct step       none = {0};
     struct run        r1 = {.backend = &one->base, .step = &none}, r3 = {.backend = &many->base, .step = &none};
-    for (int c = 0; c < 30; c++) {
+    for (int c = kc_cases(k, 30); c; c--) {
         int           n = some_length(k), pieces = 1 + kc_below(k, 3), rows = 1 + kc_below(k, 40), col = n * pieces;
         float        *buf[6], *w = kc_floats(n);
         struct tensor t[6];
@@ -229,7 +229,7 @@ static void check_rope_angles(struct kc *k)
     static double     ref[128], bound[128];
     struct run_limits lim = {.n_row = 1, .n_head = 1, .n_kv_head = 1, .head_dim = 1, .n_key = 1};
     struct cpu       *cpu = kc_cpu_new(k->level, 2, PRECISION_DEFAULT, &lim);
-    for (int c = 0; c < CASES; c++) {
+    for (int c = kc_cases(k, CASES); c; c--) {
         int         half = 1 + kc_below(k, 64), rows = 1 + kc_below(k, 8), kind = kc_below(k, half > 1 ? 4 : 3);
         int32_t     position[8], seq[8], length[3];
         float      *inv_freq = kc_floats(half), *long_freq = kc_floats(half), *cs = kc_floats((int64_t)rows * 2 * half);
@@ -275,7 +275,7 @@ static void check_rope_angles(struct kc *k)
 static void check_clip(struct kc *k)
 {
     const struct row_fns *f = row_fns_for(k->level);
-    for (int c = 0; c < CASES; c++) {
+    for (int c = kc_cases(k, CASES); c; c--) {
         int    n = some_length(k);
         float *x = kc_floats(n), *y = kc_floats(n), limit = (float)kc_uniform(k);
         kc_fill(k, x, n, 1e6);
@@ -297,7 +297,7 @@ static void check_gather_cols(struct kc *k)
     struct run_limits lim = {.n_row = 1, .n_head = 1, .n_kv_head = 1, .head_dim = 1, .n_key = 1};
     struct cpu       *cpu = kc_cpu_new(k->level, 3, PRECISION_DEFAULT, &lim);
     struct run        r = {.backend = &cpu->base};
-    for (int c = 0; c < 30; c++) {
+    for (int c = kc_cases(k, 30); c; c--) {
         int64_t first = kc_below(k, 20), n = 1 + kc_below(k, 70), step = n + kc_below(k, 70),
                 pieces = 1 + kc_below(k, 9);
         int64_t rows = 1 + kc_below(k, 300), cols = first + (pieces - 1) * step + n, stride = cols + kc_below(k, 5);

@@ -269,7 +269,7 @@ static void check_kind(struct kc *k, enum kind kind)
     struct cpu       *scalar = kc_cpu_new(CPU_SCALAR, 1, PRECISION_DEFAULT, &lim);
     struct cpu       *one = kc_cpu_new(k->level, 1, PRECISION_DEFAULT, &lim);
     struct cpu       *many = kc_cpu_new(k->level, 3, PRECISION_DEFAULT, &lim);
-    for (int c = 0; c < CASES; c++)
+    for (int c = kc_cases(k, CASES); c; c--)
         check_case(k, kind, scalar, one, many);
     kc_cpu_free(scalar);
     kc_cpu_free(one);

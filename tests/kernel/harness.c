@@ -26,6 +26,11 @@ uint64_t kc_random(struct kc *k)
     return z ^ z >> 31;
 }
 
+int kc_cases(const struct kc *k, int n)
+{
+    return MAX(1, n * k->percent / 100);
+}
+
 int kc_below(struct kc *k, int n)
 {
     return (int)(kc_random(k) % (uint64_t)n);

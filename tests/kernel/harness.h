@@ -22,6 +22,7 @@ struct kc {
     const char    *name;      /* of the check that runs */
     int            failures;  /* of the check that runs */
     int            threads;   /* for benchmarks */
+    int            percent;   /* of the random cases that run */
     char           note[128]; /* what the case at hand is; printed with a failure */
 };
 
@@ -38,6 +39,9 @@ double   kc_uniform(struct kc *k); /* [0, 1) */
 double   kc_normal(struct kc *k);
 #define kc_pick(k, ...)                                                                                                \
     ((const int[]){__VA_ARGS__}[kc_below(k, (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int)))])
+
+/* How many of n random cases run, one at least. */
+int kc_cases(const struct kc *k, int n);
 
 /* Fills with one kind of values, drawn anew for each call: uniform, normal, of mixed magnitudes, with some denormals
  * and zeros, or with a few planted values of magnitude `extreme`. */

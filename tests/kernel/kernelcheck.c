@@ -1,10 +1,11 @@
 /* kernelcheck: every kernel at every level that this machine runs, on random shapes and hard inputs, against a
  * double-precision reference with a bound computed from the data, and bit for bit between levels, threads and batches.
  *
- *   kernelcheck [--filter TEXT] [--level NAME] [--seed N] [--bench [--threads N]] [--list]
+ *   kernelcheck [--filter TEXT] [--level NAME] [--seed N] [--cases PERCENT] [--bench [--threads N]] [--list]
  *   kernelcheck --roof DIR [--threads N]
  *
- * The seed is 1 unless told, and repeats a run; `make fuzz` draws another. An access outside a buffer ends the program with
+ * The seed is 1 unless told, and repeats a run; `make fuzz` draws another. --cases runs a part of
+ * the random cases. An access outside a buffer ends the program with
  * the name of the check. With --bench the checks' benchmarks run instead and print rates beside this machine's read
  * bandwidth. --roof prints how fast the packed weights of the model in DIR can be read (roof.c).
  */
@@ -97,7 +98,7 @@ static bool check_run(const struct check *c, bool bench)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: kernelcheck [--filter TEXT] [--level NAME] [--seed N] [--bench [--threads N]] [--list]\n"
+    fprintf(stderr, "usage: kernelcheck [--filter TEXT] [--level NAME] [--seed N] [--cases PERCENT] [--bench [--threads N]] [--list]\n"
                     "       kernelcheck --roof DIR [--threads N]\n");
     return 2;
 }
@@ -108,6 +109,7 @@ int main(int argc, char **argv)
     bool        bench = false, list = false;
     int         only = -1, passed = 0, failed = 0;
     kc.seed = 1;
+    kc.percent = 100;
     kc.threads = pool_default_size();
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
@@ -121,6 +123,8 @@ int main(int argc, char **argv)
             roof = v;
         else if (!strcmp(a, "--seed"))
             kc.seed = strtoull(v, NULL, 0);
+        else if (!strcmp(a, "--cases") && atoi(v) > 0)
+            kc.percent = MIN(atoi(v), 100);
         else if (!strcmp(a, "--threads") && atoi(v) > 0)
             kc.threads = atoi(v);
         else if (strcmp(a, "--level") || (only = cpu_level_from_name(v)) < 0)

@@ -140,7 +140,7 @@ static void test_random(void **state)
     static struct world w;
     struct bpe_scratch  s = {0};
     seed = 7;
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < 24; round++) {
         make_world(&w, (int)roll(MERGES_MAX), round % 2);
         for (int i = 0; i < 30; i++)
             check_piece(&w, i < 20 ? 1 + roll(12) : 1 + roll(599), &s);
