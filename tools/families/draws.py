@@ -30,7 +30,7 @@ def draw_heads(rng, row, c):
     if "head_dim" in c and "kv_lora_rank" not in c:
         c["head_dim"] = 8 * rng.randint(1, 4)
         c["hidden_size"] = heads * rng.randint(24 // heads + 1, 128 // heads) if divisible else rng.randint(20, 120)
-        if row.model_type == "helium":
+        if row.model_type in ("helium", "bailing_moe"):
             c["hidden_size"] = heads * c["head_dim"]
     elif "kv_lora_rank" in c:
         c["hidden_size"] = heads * rng.randint(24 // heads + 1, 128 // heads)
@@ -55,7 +55,8 @@ def draw_experts(rng, row, c, field):
         return
     c[field] = rng.randint(2, 9)
     if "num_experts_per_tok" in c and row.model_type != "phimoe":  # of two
-        c["num_experts_per_tok"] = rng.randint(1, min(4, c[field]))
+        least = 2 if row.model_type == "bailing_moe" else 1  # choosing one, mlx-lm's router crashes
+        c["num_experts_per_tok"] = rng.randint(least, min(4, c[field]))
 
 
 def draw_ssm(rng, row, c):
@@ -125,7 +126,7 @@ def draw(rng, row):
     if c.get("sliding_window"):
         c["sliding_window"] = rng.randint(2, 20)
     for field in EPS:
-        if field in c:
+        if field in c and field not in options.KEPT.get(row.model_type, ()):
             c[field] = rng.choice([1e-6, 1e-5, 1e-3])
     if not has_fixed_sizes(row):
         draw_sizes(rng, row, c)

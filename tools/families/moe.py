@@ -57,6 +57,11 @@ ROWS = [
                              moe_layer_start_index=1, moe_layer_end_index=2), layout="drops the correction of the selection"),
     Row("phimoe", dict(WIDE, **LOCAL, attention_bias=True, lm_head_bias=True),
         kinds=[(r"layernorm\.bias$", "uniform -4"), *EVEN]),
+    Row("phimoe-long", dict(WIDE, **LOCAL, num_hidden_layers=2, attention_bias=True, lm_head_bias=True, rope_parameters={
+        "rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0],
+        "long_factor": [1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 6.0], "short_mscale": 1.25, "long_mscale": 1.5,
+        "original_max_position_embeddings": 16}), kinds=[(r"layernorm\.bias$", "uniform -4"), *EVEN],
+        hf="never takes long_factor", add={"original_max_position_embeddings": 16}),
     Row("dots1", dict(BOTH, **ROUTED)),
     Row("lfm2_moe", dict(WIDE, num_experts=5, num_experts_per_tok=2, num_hidden_layers=4, moe_intermediate_size=64, num_dense_layers=1,
                          layer_types=["conv", "full_attention", "conv", "full_attention"]), keep=("layer_types",)),

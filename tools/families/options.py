@@ -47,9 +47,11 @@ FIELDS = {
     "ssm_in_multiplier": FACTORS, "ssm_out_multiplier": FACTORS, "lm_head_multiplier": FACTORS,
     "chunk_size": [4, 8, 16], "mamba_chunk_size": [4, 8, 16], "mlp_hidden_act": ACTS + ["relu2"] * 6,
 }
-# Fields that stand for another family's shape or that a row must keep.
-KEPT = {"gemma": {"hidden_act"}, "kimi_linear": {"q_lora_rank"}, "gpt_oss": {"hidden_act"},
-        "nemotron_h": {"sliding_window", "attention_bias", "time_step_limit"}}
+# Fields that stand for another family's shape or that a row must keep. Of a head beside tied embeddings kimi_linear's two
+# references make different things: mlx-lm drops it, transformers counts it; no checkpoint has one. mlx-lm's youtu_llm gives the
+# config's epsilon to the norms within latent attention, too (docs/decisions/0009).
+KEPT = {"gemma": {"hidden_act"}, "kimi_linear": {"q_lora_rank", "tie_word_embeddings"}, "gpt_oss": {"hidden_act"},
+        "youtu_llm": {"rms_norm_eps"}, "nemotron_h": {"sliding_window", "attention_bias", "time_step_limit"}}
 SILU = ("mamba", "falcon_mamba", "mamba2", "bamba", "falcon_h1", "granitemoehybrid", "jamba", "qwen3_next",
         "qwen3_5", "qwen3_5_moe", "kimi_linear")  # as the mixer's activation
 WINDOWED = ("gemma", "gpt_oss", "cohere2", "olmo3", "exaone", "dots1", "afmoe")  # which transformers needs there
@@ -131,6 +133,8 @@ def draw_rope(rng, row, c, fields):
         return
     nested = any(rope and "rope_type" not in rope for rope in (old, fields.get("rope_parameters")))
     if "rope_parameters" not in fields or nested or row.keep or rng.random() < 0.4:
+        return
+    if row.model_type == "phimoe":  # its class wants longrope's two mscales whatever the kind (the row phimoe-long has it)
         return
     if {"rope_theta", "partial_rotary_factor", "rotary_dim"} & {*row.add, *row.drop} or row.options.get("rope_parameters"):
         return
