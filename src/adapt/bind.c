@@ -212,6 +212,13 @@ static bool check_kind(struct adapter_binder *b, const struct adapter_module *m,
         if (t->segment[i].param->fused)
             return refuse(b, m, ERR_UNSUPPORTED,
                           "has DoRA, which needs the weights' rows, but another adapter is fused into them");
+    for (int i = 0; i < t->n && (m->magnitude || m->extra); i++) {
+        const struct layout_rule *rule = adapter_arithmetic(b, t->segment[i].param);
+        if (rule && rule->scale) /* of its inputs or its outputs */
+            return refuse(b, m, ERR_UNSUPPORTED,
+                          "has DoRA or a bias on a layer that is stored times the model's factors, which is not "
+                          "supported");
+    }
     for (int i = 0; i < t->n; i++)
         if (t->segment[i].transposed && (m->magnitude || m->extra))
             return refuse(b, m, ERR_UNSUPPORTED,
@@ -269,8 +276,9 @@ static struct adapter_matrix vector_of(const struct tensor_view *t, const struct
     return rows_of(&whole, s->from, s->step, s->n_row);
 }
 
+/* slice of the target's segment s, of whose outputs all have the factor. */
 static void add_pair(struct adapter_binder *b, const struct adapter_module *m, const struct param_target *t,
-                     const struct param_segment *s, int slice)
+                     const struct param_segment *s, int slice, double factor)
 {
     struct adapter_binding *out = b->b;
     struct adapter_pair    *v = vec_room(out->pair, out->n_pair, &b->pair_cap, sizeof *v);
@@ -290,9 +298,29 @@ static void add_pair(struct adapter_binder *b, const struct adapter_module *m, c
                                .a = s->transposed ? transposed(&rows) : h.a,
                                .b = s->transposed ? transposed(&h.a) : rows,
                                .uses = t->uses,
-                               .scale = m->scale,
+                               .scale = m->scale * factor,
                                .magnitude = vector_of(m->magnitude, s),
                                .extra = vector_of(m->extra, s)};
+}
+
+/* A pair for each run of outputs with one factor. */
+static void add_pairs(struct adapter_binder *b, const struct adapter_module *m, const struct param_target *t,
+                      const struct param_segment *s, int slice)
+{
+    const struct layout_rule *rule = adapter_arithmetic(b, s->param);
+    if (!rule || !rule->scale) {
+        add_pair(b, m, t, s, slice, 1);
+        return;
+    }
+    for (int64_t o = 0, end; o < s->n_row; o = end) {
+        struct param_segment run = *s;
+        float                factor = layout_factor(rule, s->row + o, &end);
+        end = MIN(end - s->row, s->n_row);
+        run.from += o * s->step;
+        run.row += o;
+        run.n_row = end - o;
+        add_pair(b, m, t, &run, slice, (double)factor);
+    }
 }
 
 static void bind_module(struct adapter_binder *b, const struct adapter_module *m)
@@ -306,7 +334,7 @@ static void bind_module(struct adapter_binder *b, const struct adapter_module *m
         return;
     for (int k = 0; k < t.n; k++)
         for (int i = 0; i < t.n_slice && adapter_is_loaded(&t.segment[k]); i++)
-            add_pair(b, m, &t, &t.segment[k], i);
+            add_pairs(b, m, &t, &t.segment[k], i);
 }
 
 /* --- order -------------------------------------------------------------------------------------------------------- */
@@ -416,5 +444,6 @@ void adapter_binding_deinit(struct adapter_binding *b)
 {
     free(b->pair);
     free(b->replaced);
+    adapter_free_made(b);
     *b = (struct adapter_binding){0};
 }

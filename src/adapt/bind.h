@@ -6,6 +6,10 @@
  * fused projection gives a pair for each part, a stack of experts one for each expert. Orientation follows from the
  * layout and the parameter's role, never from which shape would fit, so that a square layer cannot be misread.
  *
+ * Values. PEFT's files speak of the original model. Where the MLX layout stores something else (norms with their 1, matrices
+ * times the model's factors), a pair has the factor of its outputs and a replaced parameter is changed likewise; the files
+ * of mlx-lm speak of the MLX layout already.
+ *
  * Embeddings. W is [V, D]; the pair of an embedding changes the lookup and, when the head is tied, the head, for
  * mlx-lm's adapters and for PEFT's alike: an adapter is a change of a parameter, so that run time and fused agree.
  * (PEFT itself differs from its own merge there: at run time it leaves a tied head alone.) A lm_head pair on a tied
@@ -50,16 +54,20 @@ struct adapter_replaced {
     const struct param *param;
     struct weight      *weight; /* param's, or one of its stack */
     const char         *name;   /* of the tensor, as in the file */
-    const void         *data;   /* as many elements as the weight has, or with `bias` as its bias has */
-    enum dtype          dtype;
-    bool                bias; /* the weight's bias, not the weight */
+    const void
+        *data; /* the file's or the binding's, as many elements as the weight has, or with `bias` as its bias has */
+    enum dtype dtype;
+    bool       bias; /* the weight's bias, not the weight */
 };
+
+struct adapter_made; /* values that are not the file's */
 
 struct adapter_binding {
     struct adapter_pair     *pair; /* by weight->index, then row, then the module's name */
     size_t                   n_pair;
     struct adapter_replaced *replaced; /* by weight->index */
     size_t                   n_replaced;
+    struct adapter_made     *made;
     size_t                   n_aside; /* modules and parameters of layers that the model did not load */
 };
 

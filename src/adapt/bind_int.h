@@ -13,6 +13,15 @@ struct adapter_binder {
     bool                       nomem;
 };
 
+/* How the original model's values of p, which PEFT's files hold, become the model's here; NULL: they are the same. */
+static inline const struct layout_rule *adapter_arithmetic(const struct adapter_binder *b, const struct param *p)
+{
+    return b->f->format == ADAPTER_FORMAT_PEFT ? layout_arithmetic(&b->m->desc, p) : NULL;
+}
+
+/* Frees what replaced parameters were made into. */
+void adapter_free_made(struct adapter_binding *b);
+
 /* What a module's name (ours, or one that a wrapper of the model has put a prefix to) means to the model. */
 bool adapter_resolve(const struct model *m, const char *name, struct param_target *t);
 

@@ -9,7 +9,7 @@
 #include "base/vec.h"
 #include "model/planes.h"
 
-/* Relative error, in squares, that the base's quantization may have made of a copy. */
+/* Relative error, in squares, that quantization, or factors that were rounded into the base, may have made of a copy. */
 #define COPY_ERROR 0.25
 
 /* The module of "X.weight" or "X.bias"; false when it has another ending. */
@@ -62,6 +62,42 @@ static bool has_shape(struct adapter_binder *b, const struct tensor_view *t, con
     return fits;
 }
 
+/* --- values ------------------------------------------------------------------------------------------------------- */
+
+struct adapter_made {
+    struct adapter_made *next;
+    float                v[];
+};
+
+void adapter_free_made(struct adapter_binding *b)
+{
+    for (struct adapter_made *k = b->made, *next; k; k = next) {
+        next = k->next;
+        free(k);
+    }
+    b->made = NULL;
+}
+
+/* The values of r, changed by the rule. */
+static void make_values(struct adapter_binder *b, const struct layout_rule *rule, struct adapter_replaced *r)
+{
+    bool                 matrix = param_is_matrix(r->param);
+    int64_t              width = matrix ? r->weight->n_in : 1;
+    int64_t              n = matrix || r->bias ? r->weight->n_out : r->weight->n_in;
+    struct adapter_made *k = malloc(sizeof *k + (size_t)(n * width) * sizeof *k->v);
+    if (!k) {
+        b->nomem = true;
+        return;
+    }
+    quant_widen(r->dtype, r->data, n * width, k->v);
+    for (int64_t o = 0; o < n; o++)
+        layout_values(rule, o, k->v + o * width, width);
+    k->next = b->b->made;
+    b->b->made = k;
+    r->data = k->v;
+    r->dtype = DTYPE_F32;
+}
+
 static void add(struct adapter_binder *b, const struct param *p, struct weight *w, const struct tensor_view *t,
                 int64_t at, bool bias)
 {
@@ -72,8 +108,12 @@ static void add(struct adapter_binder *b, const struct param *p, struct weight *
         return;
     }
     out->replaced = v;
-    v[out->n_replaced++] = (struct adapter_replaced){
-        p, w, t->name, (const char *)t->data + (size_t)at * dtype_size(t->dtype), t->dtype, bias};
+    v += out->n_replaced++;
+    *v = (struct adapter_replaced){p,        w,   t->name, (const char *)t->data + (size_t)at * dtype_size(t->dtype),
+                                   t->dtype, bias};
+    const struct layout_rule *rule = adapter_arithmetic(b, p);
+    if (rule)
+        make_values(b, rule, v);
 }
 
 /* --- what can be replaced ----------------------------------------------------------------------------------------- */
@@ -94,10 +134,13 @@ static bool is_copy(struct adapter_binder *b, const struct tensor_view *t, const
         free(v);
         return true;
     }
-    double error = 0, sum = 0, allowed = s->param->source.quant.mode ? COPY_ERROR : 0;
+    const struct layout_rule *rule = adapter_arithmetic(b, s->param);
+    double                    error = 0, sum = 0, allowed = s->param->source.quant.mode || rule ? COPY_ERROR : 0;
     for (int64_t i = 0; i < w.n_out; i++) {
         weight_row(&w, i, v);
         quant_widen(t->dtype, (const char *)t->data + (size_t)(i * w.n_in) * dtype_size(t->dtype), w.n_in, own);
+        if (rule)
+            layout_values(rule, i, own, w.n_in);
         for (int64_t k = 0; k < w.n_in; k++) {
             double d = (double)v[k] - (double)own[k];
             error += d * d;

@@ -186,6 +186,17 @@ static void name_module(struct adapter_reader *r, struct adapter_piece *p, struc
     }
 }
 
+/* Modules that are saved whole are matched without regard to dots: "norm" is also the end of "input_layernorm". */
+static bool is_saved(const struct adapter_reader *r, struct str module)
+{
+    for (int i = 0; i < r->peft.saved.n; i++) {
+        struct str end = r->peft.saved.v[i].module;
+        if (end.n && module.n >= end.n && memcmp(module.p + module.n - end.n, end.p, end.n) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Whether a whole parameter may stand in the file: its module was saved, or it is a trained bias, or an embedding. */
 static bool may_replace(const struct adapter_reader *r, struct str module, bool bias)
 {
@@ -196,9 +207,8 @@ static bool may_replace(const struct adapter_reader *r, struct str module, bool 
     if (!r->config || (bias && r->peft.bias))
         return true;
     for (struct str m = module; m.n;) { /* the module and those around it */
-        for (int i = 0; i < r->peft.saved.n; i++)
-            if (ends_in(m, r->peft.saved.v[i].module))
-                return true;
+        if (is_saved(r, m))
+            return true;
         while (m.n && m.p[m.n - 1] != '.')
             m.n--;
         m.n -= m.n > 0;

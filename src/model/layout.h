@@ -78,6 +78,19 @@ bool layout_text(const struct param *p, char out[LAYOUT_TEXT]);
 /* Whether its tensors are those of the MLX layout, names, shapes and all. */
 bool layout_is_mlx(const struct param *p);
 
+/* Whether a rule changes values, and the one that changes the row's, whatever layout its files have; NULL: none does. */
+static inline bool layout_has_arithmetic(const struct layout_rule *rule)
+{
+    return rule->scale || rule->plus != 0;
+}
+const struct layout_rule *layout_arithmetic(const struct model_desc *m, const struct param *p);
+
+/* n values of output o of the original model become those of the MLX layout. */
+void layout_values(const struct layout_rule *rule, int64_t o, float *x, int64_t n);
+
+/* The rule's factor of output o, and before which output it ends. */
+float layout_factor(const struct layout_rule *rule, int64_t o, int64_t *end);
+
 /* Declares the names of `from` as targets of adapters (target.h), each for the rows that are stored in it. Between
  * params_add and params_finish. */
 void layout_targets(struct params *p, const struct model_desc *m);

@@ -1,4 +1,4 @@
-/* What the original layouts' names mean to people and to adapters; contracts in layout.h. */
+/* What the original layouts' names and values mean to people and to adapters; contracts in layout.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +40,40 @@ bool layout_is_mlx(const struct param *p)
     return !p->source.rule && !p->source.packed &&
            (!t || (strncmp(t->name, p->name, strlen(p->name)) == 0 && has_mlx_shape(p, t)));
 }
+
+/* --- values ------------------------------------------------------------------------------------------------------- */
+
+const struct layout_rule *layout_arithmetic(const struct model_desc *m, const struct param *p)
+{
+    char        module[LAYOUT_NAME];
+    struct star star;
+    for (const struct layout_rule *rule = m->layout; rule && rule->param; rule++)
+        if (layout_has_arithmetic(rule) && layout_match(rule->param, layout_module(p, module), &star))
+            return rule;
+    return NULL;
+}
+
+float layout_factor(const struct layout_rule *rule, int64_t o, int64_t *end)
+{
+    const struct layout_scale *s = rule->scale;
+    int64_t                    at = 0;
+    for (; s && s->n && s->n <= o - at; s++)
+        at += s->n;
+    *end = s && s->n && s->n < INT64_MAX - at ? at + s->n : INT64_MAX;
+    return s && s->n ? s->scale : 1;
+}
+
+void layout_values(const struct layout_rule *rule, int64_t o, float *x, int64_t n)
+{
+    int64_t end;
+    float   factor = layout_factor(rule, o, &end);
+    for (int64_t i = 0; rule->scale && i < n; i++)
+        x[i] *= factor;
+    for (int64_t i = 0; rule->plus != 0 && i < n; i++)
+        x[i] += rule->plus;
+}
+
+/* --- targets ------------------------------------------------------------------------------------------------------ */
 
 /* A name of the original layout and one of the parameters behind it. */
 struct alias {

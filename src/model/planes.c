@@ -77,7 +77,7 @@ static struct origin origin_of(const struct param *p, int i)
 
 static bool has_arithmetic(const struct param_source *s)
 {
-    return s->rule && (s->rule->scale || s->rule->plus != 0);
+    return s->rule && layout_has_arithmetic(s->rule);
 }
 
 /* Whether a matrix begins within a tile of scales. */
@@ -137,18 +137,6 @@ void planes_tensors(const struct param *p, void (*f)(const struct tensor_view *t
 
 /* --- making ------------------------------------------------------------------------------------------------------- */
 
-/* x * scale + plus of output o, n values of it. */
-static void arithmetic(const struct layout_rule *r, int64_t o, float *x, int64_t n)
-{
-    const struct layout_scale *s = r->scale;
-    for (; s && s->n && o >= s->n; s++)
-        o -= s->n;
-    for (int64_t i = 0; s && s->n && i < n; i++)
-        x[i] *= s->scale;
-    for (int64_t i = 0; r->plus != 0 && i < n; i++)
-        x[i] += r->plus;
-}
-
 void planes_vector(const struct param *p, int i, float *out)
 {
     const struct param_source *s = &p->source;
@@ -160,7 +148,7 @@ void planes_vector(const struct param *p, int i, float *out)
     for (int64_t o = 0; o < n && s->step != 1; o++)
         quant_widen(s->dtype, (const char *)from.w.data + (size_t)(s->first + o * s->step) * size, 1, &out[o]);
     for (int64_t o = 0; o < n && has_arithmetic(s); o++)
-        arithmetic(s->rule, o, &out[o], 1);
+        layout_values(s->rule, o, &out[o], 1);
 }
 
 /* Rows that take turns, as they are stored. */
@@ -204,7 +192,7 @@ static void compute_rows(const struct param_source *s, const struct origin *from
     for (int64_t o = 0; o < to->n_out; o++) {
         weight_row(&from->w, from->row + s->first + o * s->step, row);
         if (has_arithmetic(s))
-            arithmetic(s->rule, o, row, to->n_in);
+            layout_values(s->rule, o, row, to->n_in);
         quant_narrow(to->dtype, row, to->n_in, (char *)to->data + (size_t)o * row_bytes(to));
     }
 }
@@ -223,7 +211,7 @@ static void compute_columns(const struct param_source *s, const struct origin *f
             for (int64_t i = 0; i < n; i++)
                 line[i] = row[i * width + s->first + o * s->step];
             if (has_arithmetic(s))
-                arithmetic(s->rule, o, line, n);
+                layout_values(s->rule, o, line, n);
             quant_narrow(to->dtype, line, n, (char *)to->data + (size_t)(o * to->n_in + k) * dtype_size(to->dtype));
         }
     }

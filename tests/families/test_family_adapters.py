@@ -123,3 +123,39 @@ def test_adapter_in_the_original_layout(family, tmp_path):
     assert_close(family.exact(family.hf, *options), family.exact(family.mlx, *options), TOLERANCE)
     check("check_range", family.hf, tmp_path / "adapter")
     assert fused(family.hf, *options, out=tmp_path / "a") == fused(family.mlx, *options, out=tmp_path / "b")
+
+
+def write_peft(folder, tensors, draw):
+    """An adapter of PEFT over the original's tensors, name -> (shape, values): pairs for its matrices, norms saved whole. The
+    tensors become those of the model that it was trained to."""
+    files = {}
+    for name, (shape, values) in tensors.items():
+        module = "base_model.model." + name.removesuffix(".weight")
+        if "norm" in name:
+            values[:] = array.array("f", (x + draw.uniform(-0.5, 0.5) for x in values))
+            files[module + ".weight"] = shape, values
+        elif len(shape) == 2 and name.endswith("proj.weight") and "experts" not in name:
+            out, n_in = shape
+            a = array.array("f", (draw.gauss(0, 0.2) for _ in range(RANK * n_in)))
+            b = array.array("f", (draw.gauss(0, 0.1) for _ in range(out * RANK)))
+            files[module + ".lora_A.weight"], files[module + ".lora_B.weight"] = ([RANK, n_in], a), ([out, RANK], b)
+            for o in range(out):
+                for k in range(n_in):
+                    values[o * n_in + k] += SCALE * sum(b[o * RANK + r] * a[r * n_in + k] for r in range(RANK))
+    folder.mkdir()
+    write_safetensors(folder / "adapter_model.safetensors", files)
+    (folder / "adapter_config.json").write_text(json.dumps(
+        {"peft_type": "LORA", "r": RANK, "lora_alpha": RANK * SCALE, "modules_to_save": ["norm"]}))
+
+
+@each(["falcon_h1", "qwen3_next"])
+def test_peft_speaks_of_the_original_model(family, tmp_path):
+    """Its pairs are multiplied where the MLX layout holds the model's factors, its norms get the 1 that is in MLX's."""
+    values = {name: (shape, widen(dtype, data)) for name, (dtype, shape, data) in tensors(family.hf).items()}
+    write_peft(tmp_path / "adapter", values, random.Random(7))
+    (tmp_path / "merged").mkdir()
+    (tmp_path / "merged/config.json").write_bytes((family.hf / "config.json").read_bytes())
+    write_safetensors(tmp_path / "merged/model.safetensors", values)
+    needed = family.exact(tmp_path / "merged")
+    for model in family.hf, family.mlx:
+        assert_close(family.exact(model, "--lora", tmp_path / "adapter"), needed, 1e-3)
