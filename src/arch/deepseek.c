@@ -46,9 +46,17 @@ static double score_scale(struct config *c, int dim)
     return scale * mscale * mscale;
 }
 
+/* What a family's attention is where the config says nothing. */
+struct mla_rule {
+    int    n_context;
+    double theta;       /* 0: 10000 */
+    bool   halves;      /* its rope pairs features half a head apart, not neighbours */
+    bool   whole_value; /* v_head_dim: hidden_size / num_attention_heads; else it must be there */
+};
+
 /* The attention that all layers have, in *a; NULL when out of memory. */
-static struct mla_desc *read_attention(struct model_desc *m, struct config *c, struct arena *a, double theta,
-                                       bool interleaved)
+static struct mla_desc *read_attention(struct model_desc *m, struct config *c, struct arena *a,
+                                       const struct mla_rule *rule)
 {
     struct mla_desc *d = arena_calloc(a, 1, sizeof *d);
     if (!d) {
@@ -60,11 +68,12 @@ static struct mla_desc *read_attention(struct model_desc *m, struct config *c, s
                            .kv_rank = width(c, "kv_lora_rank"),
                            .nope = width(c, "qk_nope_head_dim"),
                            .rope_dim = width(c, "qk_rope_head_dim"),
-                           .v_dim = width(c, "v_head_dim"),
                            .bias = config_bool_or(c, "attention_bias", false),
                            .q_norm = {.kind = NORM_RMS, .eps = 1e-6f},
                            .kv_norm = {.kind = NORM_RMS, .eps = 1e-6f},
                            .kv_scale = 1};
+    d->v_dim =
+        rule->whole_value && !config_has(c, "v_head_dim") ? MAX(1, m->n_embd / d->n_head) : width(c, "v_head_dim");
     int n_kv = (int)config_int_or(c, "num_key_value_heads", 1, 1 << 14, d->n_head);
     if (n_kv != d->n_head)
         config_fault(c, ERR_MISFIT, "num_key_value_heads",
@@ -72,19 +81,19 @@ static struct mla_desc *read_attention(struct model_desc *m, struct config *c, s
                      "latent",
                      n_kv, d->n_head);
     d->scale = (float)score_scale(c, d->nope + d->rope_dim);
-    interleaved = interleaved && config_bool_or(c, "rope_interleave", true);
     d->rope =
         arch_add_rope(m, c, a, d->rope_dim,
-                      &(struct rope_rule){.theta = theta, .interleaved = interleaved, .dim_key = "qk_rope_head_dim"});
+                      &(struct rope_rule){.theta = rule->theta ? rule->theta : 10000,
+                                          .interleaved = !rule->halves && config_bool_or(c, "rope_interleave", true),
+                                          .dim_key = "qk_rope_head_dim"});
     return d;
 }
 
 /* Layers of latent attention and gated feed-forward blocks. */
-static struct mla_desc *describe(struct model_desc *m, struct config *c, struct arena *a, int n_context,
-                                 bool interleaved)
+static struct mla_desc *describe(struct model_desc *m, struct config *c, struct arena *a, const struct mla_rule *rule)
 {
     struct mla_desc *d =
-        read_frame(m, c, a, "num_hidden_layers", 1, n_context) ? read_attention(m, c, a, 10000, interleaved) : NULL;
+        read_frame(m, c, a, "num_hidden_layers", 1, rule->n_context) ? read_attention(m, c, a, rule) : NULL;
     struct ff_desc ff = {.n_ff = (int)config_int(c, "intermediate_size", 1, 1 << 24),
                          .act = arch_act(c, "hidden_act", "silu")};
     m->layout = layout;
@@ -142,7 +151,7 @@ static void read_experts(struct model_desc *m, struct config *c, struct arena *a
 /* DeepSeek-V2 (2024): its router's weights are never normalised. The MLX layout keeps kv_b_proj. */
 void arch_deepseek_v2(struct model_desc *m, struct config *c, struct arena *a)
 {
-    struct mla_desc *d = describe(m, c, a, 2048, true);
+    struct mla_desc *d = describe(m, c, a, &(struct mla_rule){.n_context = 2048});
     if (d)
         d->whole = true;
     read_mlp_bias(m, c);
@@ -167,7 +176,7 @@ static const struct routing v3_routing = {.sigmoid = true,
 /* DeepSeek-V3 (2024), Kimi K2 (2025). */
 void arch_deepseek_v3(struct model_desc *m, struct config *c, struct arena *a)
 {
-    describe(m, c, a, 4096, true);
+    describe(m, c, a, &(struct mla_rule){.n_context = 4096});
     read_experts(m, c, a, &v3_routing);
     m->ignore_further_layers = true;
 }
@@ -203,7 +212,7 @@ static void read_indexer(struct model_desc *m, struct config *c, struct mla_desc
 /* DeepSeek-V3.2 (2025): a lightning indexer picks the keys that a query sees. */
 void arch_deepseek_v32(struct model_desc *m, struct config *c, struct arena *a)
 {
-    struct mla_desc *d = describe(m, c, a, 163840, true);
+    struct mla_desc *d = describe(m, c, a, &(struct mla_rule){.n_context = 163840});
     if (d)
         read_indexer(m, c, d, false);
     read_experts(m, c, a, &v3_routing);
@@ -252,7 +261,7 @@ static void share_indexers(struct model_desc *m, struct config *c, struct arena 
 void arch_glm_moe_dsa(struct model_desc *m, struct config *c, struct arena *a)
 {
     struct routing   r = v3_routing;
-    struct mla_desc *d = describe(m, c, a, 202752, true);
+    struct mla_desc *d = describe(m, c, a, &(struct mla_rule){.n_context = 202752});
     r.n_group = r.topk_group = 1;
     if (d) {
         read_indexer(m, c, d, true);
@@ -265,7 +274,7 @@ void arch_glm_moe_dsa(struct model_desc *m, struct config *c, struct arena *a)
 /* GLM-4.7-Flash (2026). */
 void arch_glm4_moe_lite(struct model_desc *m, struct config *c, struct arena *a)
 {
-    describe(m, c, a, 202752, true);
+    describe(m, c, a, &(struct mla_rule){.n_context = 202752});
     read_experts(m, c, a,
                  &(struct routing){.sigmoid = true,
                                    .n_expert = 64,
@@ -283,7 +292,7 @@ void arch_glm4_moe_lite(struct model_desc *m, struct config *c, struct arena *a)
 /* Youtu-LLM (2025): dense. The MLX layout keeps kv_b_proj. */
 void arch_youtu(struct model_desc *m, struct config *c, struct arena *a)
 {
-    struct mla_desc *d = describe(m, c, a, 131072, true);
+    struct mla_desc *d = describe(m, c, a, &(struct mla_rule){.n_context = 131072});
     if (!config_has(c, "tie_word_embeddings"))
         m->tie = TIE_YES;
     if (d)
@@ -307,7 +316,7 @@ void arch_youtu_vl(struct model_desc *m, struct config *c, struct arena *a)
 /* MiniCPM3 (2024): scaled embeddings, residuals and logits. The MLX layout keeps kv_b_proj. */
 void arch_minicpm3(struct model_desc *m, struct config *c, struct arena *a)
 {
-    struct mla_desc *d = describe(m, c, a, 32768, false);
+    struct mla_desc *d = describe(m, c, a, &(struct mla_rule){.n_context = 32768, .halves = true, .whole_value = true});
     double           depth = config_num_or(c, "scale_depth", 1e-6, 1e6, 1.4), base = m->n_embd;
     if (config_has(c, "dim_model_base"))
         base = config_num(c, "dim_model_base", 1, WIDTH_MAX);
@@ -373,9 +382,10 @@ static const struct moe_desc *longcat_experts(struct config *c, struct arena *a)
  * and are added after the second. Queries and latents are scaled to the width of the model. */
 void arch_longcat_flash(struct model_desc *m, struct config *c, struct arena *a)
 {
-    struct mla_desc       *d = read_frame(m, c, a, "num_layers", 2, 131072) ? read_attention(m, c, a, 1e7, true) : NULL;
-    struct ff_desc         ff = {.n_ff = (int)config_int(c, "ffn_hidden_size", 1, 1 << 24),
-                                 .act = arch_act(c, "hidden_act", "silu")};
+    const struct mla_rule rule = {.n_context = 131072, .theta = 1e7};
+    struct mla_desc *d = read_frame(m, c, a, "num_layers", 2, rule.n_context) ? read_attention(m, c, a, &rule) : NULL;
+    struct ff_desc   ff = {.n_ff = (int)config_int(c, "ffn_hidden_size", 1, 1 << 24),
+                           .act = arch_act(c, "hidden_act", "silu")};
     const struct moe_desc *e = longcat_experts(c, a);
     m->layout = layout;
     longcat_names(m);

@@ -53,7 +53,8 @@ static struct attn_desc attention(struct config *c)
 {
     struct attn_desc t = {.n_head = (int)config_int_or(c, "num_attention_heads", 1, 1 << 14, 32),
                           .n_kv_head = (int)config_int_or(c, "num_key_value_heads", 1, 1 << 14, 8),
-                          .head_dim = (int)config_int_or(c, "head_dim", 1, 4096, 128),
+                          .head_dim =
+                              (int)config_int_or(c, arch_either(c, "head_dim", "attention_head_dim"), 1, 4096, 128),
                           .rope = -1};
     t.qkv_bias = t.o_bias = config_bool_or(c, "attention_bias", false);
     t.scale = (float)(1 / __builtin_sqrt((double)t.head_dim));

@@ -78,8 +78,8 @@ static void read_yarn(const struct rope_reader *q)
     r->mscale = mscale > 0 && all_dim > 0 ? yarn_mscale(r->factor, mscale) / yarn_mscale(r->factor, all_dim)
                                           : yarn_mscale(r->factor, 1);
     r->mscale = config_num_or(q->s, "attention_factor", 1e-3, 1e3, r->mscale);
-    if (r->beta_fast <= r->beta_slow)
-        config_fault(q->s, ERR_MISFIT, "beta_fast", "is %g, more than beta_slow (%g) is needed", r->beta_fast,
+    if (r->beta_fast < r->beta_slow) /* equal ones (Kimi K2): the ramp is a step at most */
+        config_fault(q->s, ERR_MISFIT, "beta_fast", "is %g, beta_slow (%g) or more is needed", r->beta_fast,
                      r->beta_slow);
     if (r->theta <= 1)
         config_fault(q->c, ERR_MISFIT, "rope_theta", "is %g, more than 1 is needed for yarn", r->theta);

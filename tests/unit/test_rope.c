@@ -73,6 +73,11 @@ static void frequencies(void **state)
           false, 1.2772588722239782,
           (const float[]){1, 0.211995035f, 0.0111142462f, 0.00468683848f, 0.00197642366f, 0.000833450933f,
                           0.000351463328f, 0.000148210864f});
+    check(
+        SCALED("\"type\":\"yarn\",\"factor\":16.0,\"beta_fast\":1.0,\"beta_slow\":1.0,"
+               "\"original_max_position_embeddings\":64"),
+        false, 1.2772588722239782,
+        (const float[]){1, 0.316227766f, 0.1f, 0.00197642354f, 0.000625f, 0.000197642354f, 6.25e-05f, 1.97642354e-05f});
     check(SCALED("\"rope_type\":\"yarn\",\"factor\":40.0,\"mscale\":0.707,\"mscale_all_dim\":1.5,"
                  "\"original_max_position_embeddings\":64"),
           false, 0.8116769910542814, mscaled);
@@ -149,7 +154,7 @@ static void refusals(void **state)
          "rope_scaling.rope_type is \"spiral\"; supported: default, linear"},
         {"llama", SCALED("\"type\":\"linear\""), "rope_scaling.factor is missing"},
         {"llama", SCALED("\"type\":\"linear\",\"factor\":0"), "rope_scaling.factor is 0"},
-        {"llama", SCALED("\"type\":\"yarn\",\"factor\":4,\"beta_fast\":1,\"beta_slow\":1"), "more than beta_slow"},
+        {"llama", SCALED("\"type\":\"yarn\",\"factor\":4,\"beta_fast\":1,\"beta_slow\":2"), "beta_slow (2) or more"},
         {"llama", "\"rope_theta\":1,\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4}", "rope_theta is 1, more than 1"},
         {"llama", SCALED("\"type\":\"longrope\",\"long_factor\":[1]"), "rope_scaling.long_factor has 1 numbers, half"},
         {"llama", SCALED("\"type\":\"longrope\",\"long_factor\":[1]"), "rope_scaling.short_factor has 0 numbers"},
