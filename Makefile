@@ -77,6 +77,7 @@ LIB     := $(B)/libmlxcel.a
 SONAME  := libmlxcel.so.0
 BIN     := $(B)/mlxcel
 TESTS   := $(patsubst %.c,$(B)/%,$(wildcard tests/*/test_*.c))
+CHECKERS := $(patsubst %.c,$(B)/%,$(wildcard tests/families/check_*.c))# run by tests in Python
 KCHECK  := $(B)/tests/kernel/kernelcheck
 KCHECK_OBJ := $(call obj,$(wildcard tests/kernel/*.c))
 SHARED_OBJ := $(filter-out $(B)/%,$(LIB_OBJ) $(KCHECK_OBJ) $(call obj,$(TESTS:$(B)/%=%.c)))
@@ -136,7 +137,7 @@ $(EXAMPLES): $(B)/%: %.c include/mlxcel.h $(LIB)
 	$(CC) -Iinclude -std=c11 $(OPT) $(WARN) $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
 
 ## make programs   the library, the programs and all test programs of one variant
-programs: all $(TESTS) $(KCHECK) $(FUZZ) $(EXAMPLES) $(addprefix $(B)/tests/families/,check_family check_range)
+programs: all $(TESTS) $(KCHECK) $(FUZZ) $(EXAMPLES) $(CHECKERS)
 
 # Virtual environments: build/venv-NAME has the packages of requirements.txt that are marked with NAME.
 VENV := build/venv-check
@@ -166,7 +167,7 @@ EMULATED      = $(if $(filter x86_64,$(ARCH)),$(AVX512_TESTS) '$(AVX512_CHECK) -
 SAN_TESTS     = $(patsubst $(B)/%,build/san/%,$(TESTS) $(FUZZ))
 check-now: check-build
 	@tests/run --python $(VENV)/bin/python --bin $(B) $(TESTS) $(KCHECK) $(SAN_TESTS) $(EMULATED)
-check-build: all $(TESTS) $(KCHECK) $(EXAMPLES) $(B)/tests/families/check_family python layers
+check-build: all $(TESTS) $(KCHECK) $(EXAMPLES) $(CHECKERS) python layers
 	@$(MAKE) --no-print-directory SAN=1 $(SAN_TESTS)
 	@$(if $(EMULATED),$(MAKE) --no-print-directory emulated)
 
