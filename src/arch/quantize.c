@@ -51,6 +51,8 @@ static const struct {
     {"nemotron_h", bare_mixer_gate},
     {"qwen3_5", gates},
     {"qwen3_5_moe", gates},
+    {"qwen3_5_moe_text", gates},
+    {"qwen3_5_text", gates},
     {"qwen3_moe", gate},
     {"qwen3_next", gates},
     {"solar_open", bare_gate},

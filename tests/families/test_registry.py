@@ -7,6 +7,7 @@ from testlib import DATA, mlxcel_ok
 
 # Families without a fixture of their own.
 ELSEWHERE = {"youtu_vl",  # neither reference has it: test_wrappers.py renames youtu_llm's tensors
+             "qwen3_5_text", "qwen3_5_moe_text",  # test_wrappers.py takes them out of qwen3_5 and qwen3_5_moe
              "joyai_llm_flash"}  # another name of deepseek_v3, in mlx-lm too
 
 

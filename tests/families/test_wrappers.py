@@ -1,4 +1,5 @@
-"""The language model inside a vision-language checkpoint that neither reference has: the wrapper's names, the same logits."""
+"""Language models of vision-language checkpoints under other names than the fixtures': inside a wrapper that neither reference
+has, and saved alone. The same logits."""
 import json
 
 from family import assert_close, each, family  # noqa: F401
@@ -31,3 +32,18 @@ def test_youtu_vl(family, spelling, tmp_path):
     assert_close(family.exact(tmp_path), family.logits)
     names = {t["name"] for t in json.loads(mlxcel_ok("describe", "-m", tmp_path, "--json"))["tensors"]}
     assert "language_model.model.norm" in names
+
+
+@pytest.mark.parametrize("spelling", ["bare", "part"])
+@each(["qwen3_5", "qwen3_5_moe"])
+def test_text_part_alone(family, spelling, tmp_path):
+    """As transformers saves it: the text's config at the top, with a model_type of its own."""
+    def rename(name):
+        return name.replace("model.language_model.", "model.") if spelling == "bare" else name
+
+    tensors = {rename(name): t for name, t in stored_tensors(family.hf / "model.safetensors").items()}
+    familylib.write_safetensors(tmp_path / "model.safetensors", tensors)
+    text = json.loads((family.hf / "config.json").read_text())["text_config"]
+    assert text["model_type"] == family.model_type + "_text"
+    (tmp_path / "config.json").write_text(json.dumps(text))
+    assert_close(family.exact(tmp_path), family.logits)
