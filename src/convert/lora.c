@@ -109,6 +109,26 @@ static void refuse_embedding(const struct adapter_sum *sum, const struct member 
                    x->file->path, x->module->spelled);
 }
 
+static bool is_peft(const struct adapter_file *f)
+{
+    return f->format == ADAPTER_FORMAT_PEFT;
+}
+
+/* A pair of PEFT's means another change than the same pair of mlx-lm's where the MLX layout holds factors of the model. */
+static void refuse_factors(const struct sources *s, const struct adapter_sum *sum, const struct member *x,
+                           struct faults *f)
+{
+    struct param_target t;
+    if (!s->model || is_peft(x->file) == (sum->format == ADAPTER_FORMAT_PEFT) ||
+        !params_target(&s->model->params, x->module->name, &t))
+        return;
+    const struct layout_rule *rule = layout_arithmetic(&s->model->desc, t.segment->param);
+    if (rule && rule->scale)
+        faults_add(f, ERR_UNSUPPORTED, x->module->name,
+                   "%s: %s changes a layer that MLX stores times the model's factors and PEFT knows without them",
+                   x->file->path, x->module->spelled);
+}
+
 /* Modules of all files, those of one name together, as parts of one; *parts is one array for all. */
 static int make_sum(const struct sources *s, struct member *v, size_t n, struct adapter_sum *sum,
                     struct adapter_part **parts, struct faults *faults, struct error *e)
@@ -121,6 +141,7 @@ static int make_sum(const struct sources *s, struct member *v, size_t n, struct 
         bool first = i == 0 || strcmp(v[i].module->name, v[i - 1].module->name);
         bool embedding = is_embedding(s, v[i].module);
         refuse_embedding(sum, &v[i], embedding, faults);
+        refuse_factors(s, sum, &v[i], faults);
         (*parts)[i] = (struct adapter_part){v[i].module, v[i].factor};
         if (first)
             sum->module[sum->n_module++] = (struct adapter_sum_module){v[i].module->name, embedding, &(*parts)[i], 0};
@@ -202,11 +223,6 @@ static int add_up(const struct sources *s, const struct convert_adapter *v, enum
 }
 
 /* --- commands --------------------------------------------------------------------------------------------------- */
-
-static bool is_peft(const struct adapter_file *f)
-{
-    return f->format == ADAPTER_FORMAT_PEFT;
-}
 
 int lora_convert(const char *path, const char *format, const struct lora_output *o, struct error *e)
 {

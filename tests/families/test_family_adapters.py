@@ -13,7 +13,7 @@ from loralib import write_safetensors
 
 import pytest
 
-from testlib import mlxcel_ok
+from testlib import mlxcel, mlxcel_ok
 
 RANK, SCALE = 2, 3.0
 TOLERANCE = 1e-4  # of the standard deviation of the logits
@@ -159,3 +159,5 @@ def test_peft_speaks_of_the_original_model(family, tmp_path):
     needed = family.exact(tmp_path / "merged")
     for model in family.hf, family.mlx:
         assert_close(family.exact(model, "--lora", tmp_path / "adapter"), needed, 1e-3)
+    r = mlxcel("lora", "convert", tmp_path / "adapter", "--to", "mlx", "-m", family.mlx, "-o", tmp_path / "other")
+    assert (b"q_proj changes a layer that MLX stores times" in r.stderr) == (family.name == "falcon_h1"), r.stderr
