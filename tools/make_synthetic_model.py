@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes a model with random weights, for measurements that need one larger than the caches, a file of a given size, or a kind of layer.
+"""Makes a model with random weights for measurements: larger than the caches, of a given size, or of one kind of layer.
 
     tools/make_synthetic_model.py OUT [--family llama] [--parameters 1.5e9 | --bytes 4e9] [--bits 4 [--group-size 64]]
                                        [--original] [--seed N]
