@@ -135,9 +135,11 @@ def draw(rng, row):
     fields = options.class_fields(row.model_type)
     options.draw_options(rng, row, c, fields)
     options.draw_rope(rng, row, c, fields)
+    # mlx-lm's longrope is right beyond the original context only.
+    least = row.add.get("original_max_position_embeddings", 6) + 1 if row.hf else 7
     dtype = rng.choice(["BF16", "BF16", "F16", "F32"]) if row.dtype == "BF16" else row.dtype
     if "torch_dtype" in c:
         c["torch_dtype"] = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}[dtype]
     return dataclasses.replace(row, name=f"{row.name}-{rng.randrange(1 << 32)}", config=config, dtype=dtype,
-                               model_type=row.model_type, tokens=rng.randint(7, 60),
+                               model_type=row.model_type, tokens=rng.randint(least, 60),
                                **options.draw_spelling(rng, row, fields))

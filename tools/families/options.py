@@ -47,11 +47,14 @@ FIELDS = {
     "ssm_in_multiplier": FACTORS, "ssm_out_multiplier": FACTORS, "lm_head_multiplier": FACTORS,
     "chunk_size": [4, 8, 16], "mamba_chunk_size": [4, 8, 16], "mlp_hidden_act": ACTS + ["relu2"] * 6,
 }
-# Fields that stand for another family's shape or that a row must keep. Of a head beside tied embeddings kimi_linear's two
-# references make different things: mlx-lm drops it, transformers counts it; no checkpoint has one. mlx-lm's youtu_llm gives the
-# config's epsilon to the norms within latent attention, too (docs/decisions/0009).
-KEPT = {"gemma": {"hidden_act"}, "kimi_linear": {"q_lora_rank", "tie_word_embeddings"}, "gpt_oss": {"hidden_act"},
-        "youtu_llm": {"rms_norm_eps"}, "nemotron_h": {"sliding_window", "attention_bias", "time_step_limit"}}
+# Fields that stand for another family's shape or that a row must keep, or where the references part on what no checkpoint has.
+KEPT = {
+    "gemma": {"hidden_act"}, "gpt_oss": {"hidden_act"},
+    "nemotron_h": {"sliding_window", "attention_bias", "time_step_limit"},
+    "gemma3": {"final_logit_softcapping"},  # transformers caps in the text model, not in the whole one; mlx-lm in neither
+    "kimi_linear": {"q_lora_rank", "tie_word_embeddings"},  # a head beside tied embeddings: dropped by mlx-lm alone
+    "youtu_llm": {"rms_norm_eps"},  # docs/decisions/0009
+}
 SILU = ("mamba", "falcon_mamba", "mamba2", "bamba", "falcon_h1", "granitemoehybrid", "jamba", "qwen3_next",
         "qwen3_5", "qwen3_5_moe", "kimi_linear")  # as the mixer's activation
 WINDOWED = ("gemma", "gpt_oss", "cohere2", "olmo3", "exaone", "dots1", "afmoe")  # which transformers needs there
@@ -86,7 +89,7 @@ def draw_options(rng, row, c, fields):
     tied |= {"hidden_act"} if row.model_type in SILU else set()
     tied |= {"sliding_window"} if row.model_type.startswith(WINDOWED) else set()
     tied |= {"tie_word_embeddings"} if "text_config" in row.config else set()  # said twice
-    known = c.keys() & MLX_FIELDS if row.source == "mlx" else fields or c
+    known = c.keys() & MLX_FIELDS if row.source == "mlx" or row.hf else fields or c
     for field, choices in FIELDS.items():
         if field in tied or field not in known or rng.random() < 0.6:
             continue
