@@ -33,7 +33,7 @@ def test_layers_that_share_keys_stay_together(family):
     model = family.work / "shared"
     recipe = json.loads((family.fixture / "tensors.json").read_text())
     config = json.loads((family.fixture / "config.json").read_text()) | {"indexer_types": ["full", "full", "shared"]}
-    model.mkdir()
+    model.mkdir(parents=True)
     (model / "config.json").write_text(json.dumps(config))
     kept = {name: t for name, t in recipe.items() if "layers.2.self_attn.indexer" not in name}
     familylib.write_safetensors(model / "model.safetensors", familylib.draw_all(family.name, kept))
