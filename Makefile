@@ -39,7 +39,8 @@ LDFLAGS  += $(OPT) -Wl,-z,relro,-z,now
 CPPFLAGS += $(if $(filter release,$(VARIANT)),-D_FORTIFY_SOURCE=2)
 CFLAGS   += $(if $(findstring clang,$(CC)),-Wno-unknown-warning-option) $(if $(filter 1,$(WERROR)),-Werror)
 
-# Kernels on vec.h's lanes are not instrumented: it takes a compiler minutes a file, and kernelcheck guards their buffers by pages.
+# Kernels on vec.h's lanes are not instrumented: it takes a compiler minutes a file, and kernelcheck guards their buffers
+# by pages.
 NO_SAN := $(if $(findstring -fsanitize,$(OPT)),-fno-sanitize=all)
 KERNELS := $(addprefix src/cpu/%,_scalar.c _avx2.c _avx512.c _avx512vnni.c _avx512bf16.c _neon.c _neondot.c)
 
@@ -80,7 +81,7 @@ TESTS   := $(patsubst %.c,$(B)/%,$(wildcard tests/*/test_*.c))
 CHECKERS := $(patsubst %.c,$(B)/%,$(wildcard tests/families/check_*.c))# run by tests in Python
 KCHECK  := $(B)/tests/kernel/kernelcheck
 KCHECK_OBJ := $(call obj,$(wildcard tests/kernel/*.c))
-SHARED_OBJ := $(filter-out $(B)/%,$(LIB_OBJ) $(KCHECK_OBJ) $(call obj,$(TESTS:$(B)/%=%.c)))
+SHARED_OBJ := $(filter-out $(B)/%,$(LIB_OBJ) $(KCHECK_OBJ) $(call obj,$(patsubst $(B)/%,%.c,$(TESTS) $(CHECKERS))))
 
 .PHONY: all shared help setup demo programs objects python check check-now check-build check-threads check-emulated emulated neon fuzz fuzz-run \
         text-fuzz lora-fuzz family-fuzz lint tidy layers format bench bench-all bench-lora bench-text bench-templates docs install clean
