@@ -9,8 +9,10 @@
 #include "base/vec.h"
 #include "model/planes.h"
 
-/* Relative error, in squares, that quantization, or factors that were rounded into the base, may have made of a copy. */
-#define COPY_ERROR 0.25
+/* Relative errors, in squares, that a copy may have: what quantization made of the base, and what rounding to bfloat16 made
+ * of values that the MLX layout holds times factors. */
+#define QUANT_ERROR 0.25
+#define ROUND_ERROR 1e-5
 
 /* The module of "X.weight" or "X.bias"; false when it has another ending. */
 static bool split(const char *name, char *module, size_t size, bool *bias)
@@ -135,7 +137,8 @@ static bool is_copy(struct adapter_binder *b, const struct tensor_view *t, const
         return true;
     }
     const struct layout_rule *rule = adapter_arithmetic(b, s->param);
-    double                    error = 0, sum = 0, allowed = s->param->source.quant.mode || rule ? COPY_ERROR : 0;
+    double                    error = 0, sum = 0;
+    double                    allowed = s->param->source.quant.mode ? QUANT_ERROR : rule ? ROUND_ERROR : 0;
     for (int64_t i = 0; i < w.n_out; i++) {
         weight_row(&w, i, v);
         quant_widen(t->dtype, (const char *)t->data + (size_t)(i * w.n_in) * dtype_size(t->dtype), w.n_in, own);

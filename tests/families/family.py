@@ -1,5 +1,7 @@
 """A model family's fixture and the checkpoints that tests make of it."""
+import array
 import json
+import random
 import shutil
 import subprocess
 from pathlib import Path
@@ -7,10 +9,12 @@ from pathlib import Path
 import familylib
 import pytest
 
+from loralib import write_safetensors
 from testlib import DATA, PROGRAM, mlxcel_ok, read_safetensors, std, stored_tensors
 
 FIXTURES = sorted(p.parent.name for p in (DATA / "families").glob("*/config.json"))
 TOLERANCE = 1e-3  # of the standard deviation of the logits
+RANK, SCALE = 2, 3.0  # of adapters
 MODES = {"affine4": ["--mode", "affine", "--bits", "4", "--group-size", "32"], "mxfp4": ["--mode", "mxfp4"]}
 
 
@@ -101,3 +105,38 @@ def assert_close(found, needed, tolerance=TOLERANCE):
     limit = tolerance * std(needed)
     worst = max((abs(f - n) for f, n in zip(found, needed)), key=lambda d: (d != d, d))
     assert worst <= limit, f"off by {worst:.3g}, {worst / limit * tolerance:.2g} std"
+
+
+NO_MATRIX = "bias", ".wpe", "conv1d", ".conv", "A_log"  # stacks' biases, a lookup of positions, what recurrences take
+
+
+def matrices(model):
+    """name -> shape of what the adapter changes."""
+    facts = json.loads(mlxcel_ok("describe", "-m", model, "--json"))
+    return {t["name"]: t["shape"] for t in facts["tensors"]
+            if len(t["shape"]) > 1 and t["shape"][0] != facts["vocab_size"]
+            and not t["name"].endswith(NO_MATRIX) and "embed" not in t["name"].removesuffix("embed_q")}
+
+
+def draw_adapter(model, folder):
+    """Writes an adapter over all matrices of the MLX layout but embeddings and heads: projections, routers, stacks of experts,
+    planes of heads. Returns name -> (shape of the matrices, A [n, r, in], B [n, out, r])."""
+    draw, tensors, pairs = random.Random(7), {}, {}
+    for name, shape in matrices(model).items():
+        n, (out, n_in) = (1 if len(shape) == 2 else shape[0]), shape[-2:]
+        a = [[[draw.gauss(0, 0.2) for _ in range(n_in)] for _ in range(RANK)] for _ in range(n)]
+        b = [[[draw.gauss(0, 0.1) for _ in range(RANK)] for _ in range(out)] for _ in range(n)]
+        a = [[array.array("f", row) for row in m] for m in a]
+        b = [[array.array("f", row) for row in m] for m in b]
+        pairs[name] = n, out, n_in, a, b
+        if len(shape) == 2:  # [in, r] and [r, out]
+            tensors[name + ".lora_a"] = [n_in, RANK], [a[0][r][k] for k in range(n_in) for r in range(RANK)]
+            tensors[name + ".lora_b"] = [RANK, out], [b[0][o][r] for r in range(RANK) for o in range(out)]
+        else:
+            tensors[name + ".lora_a"] = [n, RANK, n_in], [x for m in a for row in m for x in row]
+            tensors[name + ".lora_b"] = [n, out, RANK], [x for m in b for row in m for x in row]
+    folder.mkdir()
+    write_safetensors(folder / "adapters.safetensors", tensors)
+    (folder / "adapter_config.json").write_text(json.dumps(
+        {"fine_tune_type": "lora", "num_layers": -1, "lora_parameters": {"rank": RANK, "scale": SCALE, "dropout": 0.0}}))
+    return pairs

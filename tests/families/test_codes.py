@@ -3,8 +3,7 @@ straight of it is what is made of the directory that `convert` writes."""
 import json
 
 import familylib
-from family import assert_close, assert_equal_folders, check, each, family, tensors  # noqa: F401
-from test_family_adapters import draw_adapter
+from family import assert_close, assert_equal_folders, check, draw_adapter, each, family, tensors  # noqa: F401
 
 import pytest
 

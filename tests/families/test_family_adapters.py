@@ -1,21 +1,20 @@
 """Adapters over every projection of the families' blocks: what runs beside the base is W + s B A, dense and on 4 bits.
 
-The adapter is drawn over all matrices of the MLX layout but embeddings and heads: projections, routers, stacks of experts, planes
-of heads. Merged by hand into the float32 weights, it gives the logits that --lora must give.
+The adapter is drawn over all matrices of the MLX layout but embeddings and heads. Merged by hand into the float32 weights, it
+gives the logits that --lora must give.
 """
 import array
 import json
 import random
 import struct
 
-from family import FIXTURES, assert_close, check, each, family, tensors  # noqa: F401
+from family import FIXTURES, RANK, SCALE, assert_close, check, draw_adapter, each, family, tensors  # noqa: F401
 from loralib import write_safetensors
 
 import pytest
 
 from testlib import mlxcel, mlxcel_ok
 
-RANK, SCALE = 2, 3.0
 TOLERANCE = 1e-4  # of the standard deviation of the logits
 # One of each kind of block, and every family with experts or latent attention.
 ADAPTED = """llama gemma2 phi3 gpt2 gpt_neox stablelm cohere2 olmo2 hunyuan_v1_dense internlm2 apertus
@@ -24,40 +23,6 @@ solar_open bailing_moe deepseek lfm2_moe deepseek_v2 deepseek_v3 deepseek_v32 gl
 minicpm3 longcat_flash longcat_flash_ngram kimi_linear mamba falcon_mamba mamba2 jamba bamba falcon_h1 nemotron_h nemotron_h-moe
 granitemoehybrid lfm2 qwen3_next qwen3_5 qwen3_5_moe""".split()
 ADAPTED = [name for name in ADAPTED if name in FIXTURES]
-
-
-NO_MATRIX = "bias", ".wpe", "conv1d", ".conv", "A_log"  # stacks' biases, a lookup of positions, what recurrences take
-
-
-def matrices(model):
-    """name -> shape of what the adapter changes."""
-    facts = json.loads(mlxcel_ok("describe", "-m", model, "--json"))
-    return {t["name"]: t["shape"] for t in facts["tensors"]
-            if len(t["shape"]) > 1 and t["shape"][0] != facts["vocab_size"]
-            and not t["name"].endswith(NO_MATRIX) and "embed" not in t["name"].removesuffix("embed_q")}
-
-
-def draw_adapter(model, folder):
-    """Writes the adapter; returns name -> (shape of the matrices, A [n, r, in], B [n, out, r])."""
-    draw, tensors, pairs = random.Random(7), {}, {}
-    for name, shape in matrices(model).items():
-        n, (out, n_in) = (1 if len(shape) == 2 else shape[0]), shape[-2:]
-        a = [[[draw.gauss(0, 0.2) for _ in range(n_in)] for _ in range(RANK)] for _ in range(n)]
-        b = [[[draw.gauss(0, 0.1) for _ in range(RANK)] for _ in range(out)] for _ in range(n)]
-        a = [[array.array("f", row) for row in m] for m in a]
-        b = [[array.array("f", row) for row in m] for m in b]
-        pairs[name] = n, out, n_in, a, b
-        if len(shape) == 2:  # [in, r] and [r, out]
-            tensors[name + ".lora_a"] = [n_in, RANK], [a[0][r][k] for k in range(n_in) for r in range(RANK)]
-            tensors[name + ".lora_b"] = [RANK, out], [b[0][o][r] for r in range(RANK) for o in range(out)]
-        else:
-            tensors[name + ".lora_a"] = [n, RANK, n_in], [x for m in a for row in m for x in row]
-            tensors[name + ".lora_b"] = [n, out, RANK], [x for m in b for row in m for x in row]
-    folder.mkdir()
-    write_safetensors(folder / "adapters.safetensors", tensors)
-    (folder / "adapter_config.json").write_text(json.dumps(
-        {"fine_tune_type": "lora", "num_layers": -1, "lora_parameters": {"rank": RANK, "scale": SCALE, "dropout": 0.0}}))
-    return pairs
 
 
 def widen(dtype, data):
@@ -71,9 +36,14 @@ def widen(dtype, data):
     return array.array("f", data)
 
 
+def wide_tensors(model):
+    """name -> (shape, values)"""
+    return {name: (shape, widen(dtype, data)) for name, (dtype, shape, data) in tensors(model).items()}
+
+
 def merge(model, pairs, out):
     """The model, all its weights in one file of float32, with the adapter added."""
-    merged = {name: (shape, widen(dtype, data)) for name, (dtype, shape, data) in tensors(model).items()}
+    merged = wide_tensors(model)
     for name, (n, n_out, n_in, a, b) in pairs.items():
         key = name if name in merged else name + ".weight"
         w = merged[key][1]
@@ -125,9 +95,9 @@ def test_adapter_in_the_original_layout(family, tmp_path):
     assert fused(family.hf, *options, out=tmp_path / "a") == fused(family.mlx, *options, out=tmp_path / "b")
 
 
-def write_peft(folder, tensors, draw):
-    """An adapter of PEFT over the original's tensors, name -> (shape, values): pairs for its matrices, norms saved whole. The
-    tensors become those of the model that it was trained to."""
+def write_peft(folder, tensors, draw, copy=1.0):
+    """An adapter of PEFT over the original's tensors, name -> (shape, values): pairs for its matrices, norms saved whole, and
+    a copy of a weight of the base, times `copy`. The tensors become those of the model that it was trained to."""
     files = {}
     for name, (shape, values) in tensors.items():
         module = "base_model.model." + name.removesuffix(".weight")
@@ -139,6 +109,8 @@ def write_peft(folder, tensors, draw):
             a = array.array("f", (draw.gauss(0, 0.2) for _ in range(RANK * n_in)))
             b = array.array("f", (draw.gauss(0, 0.1) for _ in range(out * RANK)))
             files[module + ".lora_A.weight"], files[module + ".lora_B.weight"] = ([RANK, n_in], a), ([out, RANK], b)
+            if name.endswith("o_proj.weight"):
+                files[module + ".base_layer.weight"] = shape, array.array("f", (copy * x for x in values))
             for o in range(out):
                 for k in range(n_in):
                     values[o * n_in + k] += SCALE * sum(b[o * RANK + r] * a[r * n_in + k] for r in range(RANK))
@@ -151,7 +123,7 @@ def write_peft(folder, tensors, draw):
 @each(["falcon_h1", "qwen3_next"])
 def test_peft_speaks_of_the_original_model(family, tmp_path):
     """Its pairs are multiplied where the MLX layout holds the model's factors, its norms get the 1 that is in MLX's."""
-    values = {name: (shape, widen(dtype, data)) for name, (dtype, shape, data) in tensors(family.hf).items()}
+    values = wide_tensors(family.hf)
     write_peft(tmp_path / "adapter", values, random.Random(7))
     (tmp_path / "merged").mkdir()
     (tmp_path / "merged/config.json").write_bytes((family.hf / "config.json").read_bytes())
@@ -161,3 +133,12 @@ def test_peft_speaks_of_the_original_model(family, tmp_path):
         assert_close(family.exact(model, "--lora", tmp_path / "adapter"), needed, 1e-3)
     r = mlxcel("lora", "convert", tmp_path / "adapter", "--to", "mlx", "-m", family.mlx, "-o", tmp_path / "other")
     assert (b"q_proj changes a layer that MLX stores times" in r.stderr) == (family.name == "falcon_h1"), r.stderr
+
+
+@each(["falcon_h1"])
+def test_copies_are_of_the_original_model(family, tmp_path):
+    """A weight of the base that PEFT left in its file is compared with what the MLX layout holds times a factor."""
+    for copy, refused in (1.0, False), (1.02, True):
+        write_peft(tmp_path / f"{copy}", wide_tensors(family.hf), random.Random(7), copy)
+        r = mlxcel("lora", "inspect", tmp_path / f"{copy}", "-m", family.mlx)
+        assert (b"o_proj.base_layer.weight is a copy of the base's weight" in r.stdout + r.stderr) == refused, r
