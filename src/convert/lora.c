@@ -122,11 +122,15 @@ static void refuse_factors(const struct sources *s, const struct adapter_sum *su
     if (!s->model || is_peft(x->file) == (sum->format == ADAPTER_FORMAT_PEFT) ||
         !params_target(&s->model->params, x->module->name, &t))
         return;
-    const struct layout_rule *rule = layout_arithmetic(&s->model->desc, t.segment->param);
-    if (rule && rule->scale)
+    for (int i = 0; i < t.n; i++) {
+        const struct layout_rule *rule = layout_arithmetic(&s->model->desc, t.segment[i].param);
+        if (!rule || !rule->scale)
+            continue;
         faults_add(f, ERR_UNSUPPORTED, x->module->name,
                    "%s: %s changes a layer that MLX stores times the model's factors and PEFT knows without them",
                    x->file->path, x->module->spelled);
+        return;
+    }
 }
 
 /* Modules of all files, those of one name together, as parts of one; *parts is one array for all. */
