@@ -276,7 +276,7 @@ static struct adapter_matrix vector_of(const struct tensor_view *t, const struct
     return rows_of(&whole, s->from, s->step, s->n_row);
 }
 
-/* slice of the target's segment s, of whose outputs all have the factor. */
+/* The pair of a slice of the target's segment s, whose outputs all have the factor. */
 static void add_pair(struct adapter_binder *b, const struct adapter_module *m, const struct param_target *t,
                      const struct param_segment *s, int slice, double factor)
 {

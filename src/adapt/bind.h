@@ -54,10 +54,9 @@ struct adapter_replaced {
     const struct param *param;
     struct weight      *weight; /* param's, or one of its stack */
     const char         *name;   /* of the tensor, as in the file */
-    const void
-        *data; /* the file's or the binding's, as many elements as the weight has, or with `bias` as its bias has */
-    enum dtype dtype;
-    bool       bias; /* the weight's bias, not the weight */
+    const void         *data; /* the file's or the binding's: as many elements as the weight, or with `bias` its bias */
+    enum dtype          dtype;
+    bool                bias; /* the weight's bias, not the weight */
 };
 
 struct adapter_made; /* values that are not the file's */

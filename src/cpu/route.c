@@ -46,8 +46,7 @@ static float group_score(const struct route *m, const float *score, int n)
     return m->group == ROUTE_GROUP_BEST2 && n > 1 ? best + second : best;
 }
 
-/* Experts outside of the best groups get NaN, which comes last; in the best groups a score of NaN counts as -infinity, so that
- * it still comes before them. */
+/* Experts outside of the best groups get NaN, which comes last; within them NaN becomes -infinity, which comes before. */
 static void close_groups(const struct route *m, float *score)
 {
     float   group[ROUTE_GROUPS_MAX];

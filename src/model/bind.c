@@ -303,12 +303,12 @@ static void bind_dense(struct binder *b, struct param *p, const struct tensor_vi
 static void unmarked(struct binder *b, const struct param *p)
 {
     const struct tensor_view *w = plane(p, PLANE_WEIGHT);
-    if (!b->told_unmarked && w)
-        faults_add(
-            b->faults, ERR_MISFIT, w->name,
-            "%s: whether %s and its like hold the original model's values or those that MLX stores is told by the "
-            "shape of tensors called %s, [channels, 1, width] or [channels, width, 1]: %s is in the files",
-            w->file, w->name, p->source.unmarked, p->source.mixed ? "each of the two" : "no such tensor");
+    if (b->told_unmarked || !w)
+        return;
+    faults_add(b->faults, ERR_MISFIT, w->name,
+               "%s: whether %s and its like hold the original model's values or those that MLX stores is told by the "
+               "shape of tensors called %s, [channels, 1, width] or [channels, width, 1]: %s is in the files",
+               w->file, w->name, p->source.unmarked, p->source.mixed ? "each of the two" : "no such tensor");
     b->told_unmarked = true;
 }
 

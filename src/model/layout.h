@@ -78,11 +78,13 @@ bool layout_text(const struct param *p, char out[LAYOUT_TEXT]);
 /* Whether its tensors are those of the MLX layout, names, shapes and all. */
 bool layout_is_mlx(const struct param *p);
 
-/* Whether a rule changes values, and the one that changes the row's, whatever layout its files have; NULL: none does. */
+/* Whether a rule changes values. */
 static inline bool layout_has_arithmetic(const struct layout_rule *rule)
 {
     return rule->scale || rule->plus != 0;
 }
+
+/* The rule that changes the row's values, whatever layout its files have; NULL: none does. */
 const struct layout_rule *layout_arithmetic(const struct model_desc *m, const struct param *p);
 
 /* n values of output o of the original model become those of the MLX layout. */

@@ -2,7 +2,8 @@
 
 Of each fixture: its Hugging Face layout and the MLX layout that `convert` makes of it compute the reference's logits within
 1e-3 of their standard deviation; the MLX layout is byte for byte mlx-lm's; quantized, the model computes what its own
-weights say when they are written out, whichever layout it was quantized from; and chunks, threads, batches, interruptions and the prefix cache change no bit.
+weights say when they are written out, whichever layout it was quantized from; and chunks, threads, batches, interruptions
+and the prefix cache change no bit.
 """
 import json
 
@@ -12,6 +13,7 @@ from family import MODES, assert_close, assert_equal_folders, check, each, famil
 import pytest
 
 from testlib import mlxcel_ok
+
 
 @each()
 def test_hf_layout(family):

@@ -4,10 +4,10 @@
  *   kernelcheck [--filter TEXT] [--level NAME] [--seed N] [--cases PERCENT] [--bench [--threads N]] [--list]
  *   kernelcheck --roof DIR [--threads N]
  *
- * The seed is 1 unless told, and repeats a run; `make fuzz` draws another. --cases runs a part of
- * the random cases. An access outside a buffer ends the program with
- * the name of the check. With --bench the checks' benchmarks run instead and print rates beside this machine's read
- * bandwidth. --roof prints how fast the packed weights of the model in DIR can be read (roof.c).
+ * The seed is 1 unless told, and repeats a run; `make fuzz` draws another. --cases runs a part of the random cases. An
+ * access outside a buffer ends the program with the name of the check. With --bench the checks' benchmarks run instead and
+ * print rates beside this machine's read bandwidth. --roof prints how fast the packed weights of the model in DIR can be
+ * read (roof.c).
  */
 #include <signal.h>
 #include <stdio.h>
@@ -98,7 +98,8 @@ static bool check_run(const struct check *c, bool bench)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: kernelcheck [--filter TEXT] [--level NAME] [--seed N] [--cases PERCENT] [--bench [--threads N]] [--list]\n"
+    fprintf(stderr, "usage: kernelcheck [--filter TEXT] [--level NAME] [--seed N] [--cases PERCENT] [--bench "
+                    "[--threads N]] [--list]\n"
                     "       kernelcheck --roof DIR [--threads N]\n");
     return 2;
 }

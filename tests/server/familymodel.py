@@ -31,9 +31,9 @@ def make_model(name, out):
     return out
 
 
-def make_adapter(model, out, seed=1, scale=0.5):
+def make_adapter(model, out):
     """Writes an adapter over the model's projections to the new folder `out`."""
-    facts, draw, tensors = json.loads(mlxcel_ok("describe", "-m", model, "--json")), random.Random(seed), {}
+    facts, draw, tensors = json.loads(mlxcel_ok("describe", "-m", model, "--json")), random.Random(1), {}
     for t in facts["tensors"]:
         if len(t["shape"]) == 2 and t["name"].endswith("_proj"):
             n_out, n_in = t["shape"]
@@ -42,5 +42,5 @@ def make_adapter(model, out, seed=1, scale=0.5):
     out.mkdir(parents=True)
     write_safetensors(out / "adapters.safetensors", tensors)
     (out / "adapter_config.json").write_text(json.dumps(
-        {"fine_tune_type": "lora", "num_layers": -1, "lora_parameters": {"rank": RANK, "scale": scale, "dropout": 0.0}}))
+        {"fine_tune_type": "lora", "num_layers": -1, "lora_parameters": {"rank": RANK, "scale": 0.5, "dropout": 0.0}}))
     return out

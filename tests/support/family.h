@@ -103,8 +103,8 @@ static inline void family_adapter_write(const char *dir, const struct model *m)
         if (p->role == ROLE_LINEAR && p->n_dim == 2 && left-- > 0)
             at += (size_t)snprintf(spec + at, sizeof spec - at, "%s.lora_a:F32:%dx4 %s.lora_b:F32:4x%d ", p->name,
                                    (int)p->shape[1], p->name, (int)p->shape[0]);
+        assert_true(at < sizeof spec);
     }
-    assert_true(at < sizeof spec);
     adapter_write(dir,
                   "{\"fine_tune_type\": \"lora\", \"num_layers\": -1, \"lora_parameters\": {\"rank\": 4, \"scale\": "
                   "0.02}}",
