@@ -124,7 +124,12 @@ void arch_exaone_moe(struct model_desc *m, struct config *c, struct arena *a)
         arch_rope_in_windows(m);
     m->ignore_further_layers = true;
     m->layout = exaone_moe_layout;
-    arch_experts_by_kind(m, c, e, 1);
+    bool flags = !config_has(c, "mlp_layer_types") && arch_has_layer_list(m, c, "is_moe_layer"); /* as mlx-lm reads */
+    if (!flags)
+        arch_experts_by_kind(m, c, e, 1);
+    for (int i = 0; i < m->n_layer && flags; i++)
+        if (config_array_bool(c, "is_moe_layer", i))
+            arch_use_experts(m, i, e);
 }
 
 /* AFMoE (Arcee Trinity): norms before and behind the blocks, gated attention, a rope in the layers with a window alone. */

@@ -301,6 +301,17 @@ const char *config_array_str(struct config *c, const char *key, int i)
     return "";
 }
 
+bool config_array_bool(struct config *c, const char *key, int i)
+{
+    const char *inside;
+    json_t     *v = element(c, key, i, &inside);
+    if (v && !json_is_boolean(v))
+        fault_value(c, inside, key, i, v, "true or false");
+    else if (!v)
+        config_fault(c, ERR_FORMAT, key, "has no element %d", i);
+    return json_is_true(v);
+}
+
 /* --- views -------------------------------------------------------------------------------------------------------- */
 
 static struct config *child(struct config *c, json_t *object, const char *inside, const char *key)

@@ -70,6 +70,7 @@ const char *config_next_key(struct config *c, const char *prev);
 int         config_array_len(struct config *c, const char *key);
 int64_t     config_array_int(struct config *c, const char *key, int i, int64_t lo, int64_t hi);
 double      config_array_num(struct config *c, const char *key, int i, double lo, double hi);
+bool        config_array_bool(struct config *c, const char *key, int i);
 const char *config_array_str(struct config *c, const char *key, int i); /* "" after a fault */
 
 /* The rotary fields in either spelling: rope_theta + rope_scaling, or rope_parameters; type or rope_type. */

@@ -38,6 +38,29 @@ static void windows(void **state)
     }
 }
 
+/* Which layers have experts, in either spelling. */
+static void layers_with_experts(void **state)
+{
+    static const struct {
+        const char *fields;
+        bool        experts[4];
+    } cases[] = {
+        {"", {false, true, true, true}},
+        {"\"first_k_dense_replace\":2", {false, false, true, true}},
+        {"\"is_moe_layer\":[true,false,false,true],\"first_k_dense_replace\":2", {true, false, false, true}},
+        {"\"mlp_layer_types\":[\"dense\",\"sparse\",\"dense\",\"sparse\"]", {false, true, false, true}},
+    };
+    struct description f;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        describe_right(&f, "exaone_moe", SIZES, cases[i].fields);
+        for (int k = 0; k < 4; k++)
+            if ((f.m.layer[k].ff == FF_MOE) != cases[i].experts[k])
+                fail_msg("%s: layer %d", cases[i].fields, k);
+        description_free(&f);
+    }
+}
+
 static void defaults(void **state)
 {
     static const struct {
@@ -108,7 +131,7 @@ static void experts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(defaults), cmocka_unit_test(ropes),
-                                       cmocka_unit_test(experts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(layers_with_experts),
+                                       cmocka_unit_test(defaults), cmocka_unit_test(ropes), cmocka_unit_test(experts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
