@@ -53,7 +53,7 @@ static void layers_with_experts(void **state)
     struct description f;
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        describe_right(&f, "exaone_moe", SIZES, cases[i].fields);
+        describe_right(&f, "exaone_moe", SIZES ",\"num_key_value_heads\":4", cases[i].fields);
         for (int k = 0; k < 4; k++)
             if ((f.m.layer[k].ff == FF_MOE) != cases[i].experts[k])
                 fail_msg("%s: layer %d", cases[i].fields, k);
