@@ -318,10 +318,10 @@ static void bind_weight(struct binder *b, struct param *p)
     const struct tensor_view *inv = plane(p, PLANE_TILES);
     if (p->source.unmarked && b->whole)
         unmarked(b, p);
+    if (w && !check_alike(b, p))
+        return;
     if (!w)
         missing(b, p, PLANE_WEIGHT, 0);
-    else if (!check_alike(b, p))
-        return;
     else if (plane(p, PLANE_NOTE) && !p->source.packed && !inv)
         lone_plane(b, plane(p, PLANE_NOTE), w, "none");
     else if (inv && (s || w->dtype != DTYPE_F8_E4M3))
