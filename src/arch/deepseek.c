@@ -83,7 +83,7 @@ static struct mla_desc *read_attention(struct model_desc *m, struct config *c, s
     d->scale = (float)score_scale(c, d->nope + d->rope_dim);
     d->rope =
         arch_add_rope(m, c, a, d->rope_dim,
-                      &(struct rope_rule){.theta = rule->theta ? rule->theta : 10000,
+                      &(struct rope_rule){.theta = rule->theta > 0 ? rule->theta : 10000,
                                           .interleaved = !rule->halves && config_bool_or(c, "rope_interleave", true),
                                           .dim_key = "qk_rope_head_dim"});
     return d;

@@ -39,7 +39,7 @@ static struct rig         cold; /* computes what is expected */
 static void rig_open(struct rig *r, const struct setup *s)
 {
     struct error          e = {0};
-    struct backend       *prepare;
+    struct backend       *prepare = NULL;
     struct cpu_options    cpu = {.threads = 1, .level = -1};
     struct engine_options o = {.context = s->context,
                                .parallel = s->parallel,
