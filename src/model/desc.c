@@ -11,7 +11,7 @@ static int bad(struct error *e, const struct model_desc *m, int layer, const cha
 void desc_names(const char *name[NAMES])
 {
     static const char *const usual[NAMES] = {
-#define NAME(id, text) [NAME_##id] = text,
+#define NAME(id, text) [NAME_##id] = (text),
 #include "model/names.def"
 #undef NAME
     };
