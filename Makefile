@@ -9,6 +9,7 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
 endif
 .SUFFIXES:
+.SECONDARY:
 .DEFAULT_GOAL := all
 
 VERSION := 0.1.0

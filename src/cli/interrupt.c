@@ -66,12 +66,15 @@ static void on_bus_error(int sig, siginfo_t *info, void *context)
     errno = en;
 }
 
+/* A signal that comes meanwhile is not forgotten: it sets its flag before it writes. */
 static void forget(void)
 {
-    uint64_t n;
+    uint64_t n = 1;
     came = 0;
-    if (!ending)
-        (void)!read(wake, &n, sizeof n);
+    (void)!read(wake, &n, sizeof n);
+    n = 1;
+    if (interrupt_pending())
+        (void)!write(wake, &n, sizeof n);
 }
 
 void interrupt_init(void)

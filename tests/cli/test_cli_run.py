@@ -93,6 +93,7 @@ class Terminal:
         self.seen = b""
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as in a terminal, also when the tests run under nohup
             os.environ.update({"TERM": "xterm", **(env or {})})
             os.execv(PROGRAM, [PROGRAM, *map(str, args)])
 
