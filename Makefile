@@ -25,6 +25,8 @@ PYTHON ?= python3
 VARIANT  := $(if $(filter 1,$(SAN)),san,$(if $(filter 1,$(TSAN)),tsan,$(if $(filter 1,$(SIMDE)),simde,release)))
 OPT_san  := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 OPT_tsan := -O1 -fno-omit-frame-pointer -fsanitize=thread
+OPT_simde   := -O1# here and below: for tests of kernels alone, of which -O2 takes a compiler minutes
+OPT_aarch64 := -O1
 OPT      := $(or $(OPT_$(VARIANT)),-O2)
 B        := build/$(VARIANT)
 
@@ -54,7 +56,7 @@ ISA_neon       := -march=armv8-a $(if $(findstring clang,$(CC)),,-fno-schedule-i
 ISA_neondot    := $(ISA_neon) -march=armv8.2-a+dotprod
 ifeq ($(SIMDE),1)
 CPPFLAGS += -DMLXCEL_SIMDE
-CFLAGS   += -Wno-psabi -fno-tree-pre # which takes GCC most of its time here
+CFLAGS   += -Wno-psabi
 EMULATE  := avx512%
 endif
 isa = $(ISA_$(patsubst $(EMULATE),avx2,$(lastword $(subst _, ,$(basename $(notdir $(1)))))))

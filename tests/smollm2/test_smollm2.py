@@ -71,7 +71,7 @@ def test_exact_chooses_as_the_reference(i, greedy, tmp_path):
             assert row.index(max(row)) == token, f"token {k} of the answer to {prompt['text'][:40]!r}"
 
 
-@pytest.mark.parametrize("i", range(10))
+@pytest.mark.parametrize("i", range(0, 10, 2))
 def test_generate_answers_as_the_reference(i, greedy):
     """The same by decoding one token at a time, as text. All leads of the reference are clear."""
     prompt = greedy["prompts"][i]
