@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -11,9 +12,10 @@
 
 #include "base/num.h"
 
-static volatile sig_atomic_t holding, came, ending; /* ending: by which signal */
-static volatile sig_atomic_t mending, mended;       /* pages of files that became shorter */
-static int                   wake = -1;
+/* Atomic, since a signal comes in any thread; without locks, as a handler needs them. */
+static atomic_int holding, came, ending; /* ending: by which signal */
+static atomic_int mending, mended;       /* pages of files that became shorter */
+static int        wake = -1;
 
 /* Ends the program as the signal would have without us, at once. */
 static void die(int sig)
