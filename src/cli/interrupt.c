@@ -26,10 +26,16 @@ static void die(int sig)
     raise(sig); /* comes when the handler returns */
 }
 
-static void on_signal(int sig)
+/* Makes interrupt_fd readable. */
+static void rouse(void)
 {
     const uint64_t one = 1;
-    int            en = errno;
+    (void)!write(wake, &one, sizeof one);
+}
+
+static void on_signal(int sig)
+{
+    int en = errno;
     if (!holding || interrupt_pending()) {
         die(sig);
     } else {
@@ -37,7 +43,7 @@ static void on_signal(int sig)
             came = 1;
         else
             ending = sig;
-        (void)!write(wake, &one, sizeof one);
+        rouse();
     }
     errno = en;
 }
@@ -71,12 +77,11 @@ static void on_bus_error(int sig, siginfo_t *info, void *context)
 /* A signal that comes meanwhile is not forgotten: it sets its flag before it writes. */
 static void forget(void)
 {
-    uint64_t n = 1;
+    uint64_t n;
     came = 0;
     (void)!read(wake, &n, sizeof n);
-    n = 1;
     if (interrupt_pending())
-        (void)!write(wake, &n, sizeof n);
+        rouse();
 }
 
 void interrupt_init(void)

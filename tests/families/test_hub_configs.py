@@ -1,5 +1,6 @@
-"""Configurations as they stand on the hub, in every spelling of the fields, are read: models of real sizes are refused only
-because their tensors are missing, each with its shape."""
+"""Configurations of the hub's models, in every spelling of the fields, are read: they are refused only because the tensors
+are missing, each with its shape. Named by owner and model or by the collection they came from: as published; by model_type
+alone: as presets and tests of other projects quote them, some with fewer fields or layers."""
 import json
 import lzma
 
