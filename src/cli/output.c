@@ -12,6 +12,28 @@
 
 static int failed; /* errno of the first write to stdout that failed */
 
+/* All of it: a signal that comes while the terminal takes nothing (interrupt.h) is no failure of the output. */
+static ssize_t write_whole(void *cookie, const char *p, size_t n)
+{
+    size_t  done = 0;
+    ssize_t k = 0;
+    (void)cookie;
+    while (done < n && (k >= 0 || errno == EINTR)) {
+        k = write(STDOUT_FILENO, p + done, n - done);
+        done += k > 0 ? (size_t)k : 0;
+    }
+    return (ssize_t)done;
+}
+
+/* Standard output; stdio's own stream gives up what it holds when a signal comes. */
+static FILE *out(void)
+{
+    static FILE *f;
+    if (!f && (f = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_whole})))
+        setvbuf(f, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, BUFSIZ);
+    return f ? f : stdout;
+}
+
 static void note_failure(bool ok)
 {
     if (!ok && !failed)
@@ -21,7 +43,7 @@ static void note_failure(bool ok)
 void out_write(const void *p, size_t n)
 {
     if (!failed)
-        note_failure(fwrite(p, 1, n, stdout) == n);
+        note_failure(fwrite(p, 1, n, out()) == n);
 }
 
 void out_puts(const char *z)
@@ -34,14 +56,14 @@ void out_printf(const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     if (!failed)
-        note_failure(vfprintf(stdout, fmt, ap) >= 0);
+        note_failure(vfprintf(out(), fmt, ap) >= 0);
     va_end(ap);
 }
 
 void out_flush(void)
 {
     if (!failed)
-        note_failure(fflush(stdout) == 0);
+        note_failure(fflush(out()) == 0);
 }
 
 bool out_failed(void)

@@ -1,4 +1,5 @@
 """run: turns from a pipe, one shot, and the conversation on a terminal."""
+import fcntl
 import os
 import pty
 import re
@@ -190,6 +191,21 @@ def test_a_signal_to_end_ends_a_conversation(model, sig, tmp_path):
         os.kill(t.pid, sig)
         assert t.status() == 128 + sig
     assert "hello" in (tmp_path / "state/mlxcel/history").read_text()
+
+
+def test_ctrl_c_while_nobody_takes_the_answer(model):
+    reads, writes = os.pipe()
+    fcntl.fcntl(writes, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(writes, b"x" * 4096)
+    p = subprocess.Popen([PROGRAM, "generate", "-m", model, "-p", "hello", "--ignore-eos"], stdout=writes,
+                         stderr=subprocess.DEVNULL)
+    os.close(writes)
+    time.sleep(1)  # it stands in its first write
+    p.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    with open(reads, "rb") as f:
+        f.read()
+    assert p.wait(20) == 130
 
 
 def test_end_of_input_on_a_terminal(model):
