@@ -87,7 +87,8 @@ struct config_rope {
  * with NULL that is a fault. */
 struct config_rope config_rope(struct config *c, const char *layer_type, double theta, double partial);
 
-/* torch_dtype or dtype; DTYPE_NONE when missing or "auto"; an unknown name is a fault. */
+/* The type that mlx-lm's convert stores dense tensors in: F32, F16 or BF16 as torch_dtype of the top level says, or where that
+ * is missing dtype of text_config; else DTYPE_NONE (as stored). */
 enum dtype config_dtype(struct config *c);
 
 #endif

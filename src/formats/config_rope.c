@@ -60,25 +60,16 @@ enum dtype config_dtype(struct config *c)
     static const struct {
         const char *name;
         enum dtype  dtype;
-    } names[] = {
-        {"auto", DTYPE_NONE},
-        {"bfloat16", DTYPE_BF16},
-        {"float16", DTYPE_F16},
-        {"half", DTYPE_F16},
-        {"float32", DTYPE_F32},
-        {"float", DTYPE_F32},
-        {"float64", DTYPE_F64},
-        {"double", DTYPE_F64},
-        {"float8_e4m3fn", DTYPE_F8_E4M3},
-        {"float8_e5m2", DTYPE_F8_E5M2},
-    };
-    const char *key = config_has(c, "dtype") ? "dtype" : "torch_dtype";
-    const char *s = config_str_or(c, key, "auto");
-    if (strncmp(s, "torch.", 6) == 0)
-        s += 6;
+    } names[] = {{"bfloat16", DTYPE_BF16}, {"float16", DTYPE_F16}, {"float32", DTYPE_F32}};
+    struct config *o = config_top(c);
+    const char    *key = "torch_dtype";
+    if (config_kind(o, key) == CONFIG_MISSING) {
+        o = config_object(o, "text_config");
+        key = "dtype";
+    }
+    const char *s = o && config_kind(o, key) == CONFIG_STR ? config_str(o, key) : "";
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (strcmp(s, names[i].name) == 0)
             return names[i].dtype;
-    config_fault(c, ERR_UNSUPPORTED, key, "is '%s', which is no element type we know", s);
     return DTYPE_NONE;
 }

@@ -182,21 +182,32 @@ static void rope_spellings(void **state)
     check_report(c, "config.json: rope_scaling is the string 'x', an object is needed; config.json: rope_theta is -1");
 }
 
-static void dtype_spellings(void **state)
+/* Cases of mlx-lm's convert. */
+static void dtype_of_convert(void **state)
 {
+    static const struct {
+        const char *text;
+        enum dtype  dtype;
+    } cases[] = {
+        {"{\"torch_dtype\":\"bfloat16\"}", DTYPE_BF16},
+        {"{\"torch_dtype\":\"bfloat16\",\"dtype\":\"float16\"}", DTYPE_BF16},
+        {"{\"torch_dtype\":\"float32\",\"text_config\":{\"torch_dtype\":\"float16\",\"dtype\":\"float16\"}}",
+         DTYPE_F32},
+        {"{\"dtype\":\"float32\",\"text_config\":{\"dtype\":\"float16\"}}", DTYPE_F16},
+        {"{\"torch_dtype\":null,\"text_config\":{\"dtype\":\"float16\"}}", DTYPE_F16},
+        {"{\"torch_dtype\":\"auto\",\"text_config\":{\"dtype\":\"float16\"}}", DTYPE_NONE},
+        {"{\"dtype\":\"float16\"}", DTYPE_NONE},
+        {"{\"text_config\":{\"torch_dtype\":\"float16\"}}", DTYPE_NONE},
+        {"{\"torch_dtype\":\"float64\"}", DTYPE_NONE},
+        {"{\"torch_dtype\":7}", DTYPE_NONE},
+        {"{}", DTYPE_NONE},
+    };
     (void)state;
-    struct config *c = parse("{\"torch_dtype\":\"bfloat16\"}");
-    assert_int_equal(config_dtype(c), DTYPE_BF16);
-    config_free(c);
-    c = parse("{\"torch_dtype\":\"bfloat16\",\"dtype\":\"torch.float16\"}");
-    assert_int_equal(config_dtype(c), DTYPE_F16);
-    config_free(c);
-    c = parse("{}");
-    assert_int_equal(config_dtype(c), DTYPE_NONE);
-    config_free(c);
-    c = parse("{\"dtype\":\"int3\"}");
-    assert_int_equal(config_dtype(c), DTYPE_NONE);
-    check_report(c, "config.json: dtype is 'int3'");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct config *c = parse(cases[i].text);
+        assert_int_equal(config_dtype(c), cases[i].dtype);
+        config_free(c);
+    }
 }
 
 static void bad_documents(void **state)
@@ -268,7 +279,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values),        cmocka_unit_test(faults_are_worded), cmocka_unit_test(text_config_comes_first),
-        cmocka_unit_test(keys_in_order), cmocka_unit_test(rope_spellings),    cmocka_unit_test(dtype_spellings),
+        cmocka_unit_test(keys_in_order), cmocka_unit_test(rope_spellings),    cmocka_unit_test(dtype_of_convert),
         cmocka_unit_test(bad_documents), cmocka_unit_test(too_many_values),   cmocka_unit_test(files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
