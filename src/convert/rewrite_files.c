@@ -36,41 +36,59 @@ static const char *value_end(const char *p, const char *end)
     return end;
 }
 
-static bool replaced(const struct rewrite *r, struct str key)
+/* inner: of text_config, which may say how weights are stored, too. */
+static bool replaced(const struct rewrite *r, struct str key, bool inner)
 {
     static const char *const quantization[] = {"\"quantization\"", "\"quantization_config\""};
     static const char *const type[] = {"\"torch_dtype\"", "\"dtype\""};
     static const char *const left_out[] = {"\"_name_or_path\"", "\"vision_config\""}; /* as mlx-lm does */
     for (int i = 0; i < 2; i++)
-        if (str_is(key, quantization[i]) || str_is(key, left_out[i]) ||
-            (r->o->dtype != DTYPE_NONE && str_is(key, type[i])))
+        if (str_is(key, quantization[i]) ||
+            (!inner && (str_is(key, left_out[i]) || (r->o->dtype != DTYPE_NONE && str_is(key, type[i])))))
             return true;
     return false;
 }
 
-/* Copies the members of an object but those that are replaced or left out. */
-static void put_members(const struct rewrite *r, struct str text, struct buf *out)
+static bool put_members(const struct rewrite *r, struct str text, bool inner, struct buf *out);
+
+/* One member: as it is written, but for what is within text_config. */
+static void put_member(const struct rewrite *r, struct str key, struct str value, bool inner, struct buf *out)
 {
-    const char *p = memchr(text.p, '{', text.n), *end = text.p + text.n;
-    bool        first = true;
-    for (p++; p < end; p++) {
+    const char *brace = value.p + strspn(value.p, ": \t\r\n");
+    buf_put(out, key.p, key.n);
+    if (inner || !str_is(key, "\"text_config\"") || *brace != '{') {
+        buf_put(out, value.p, value.n);
+        return;
+    }
+    buf_puts(out, ": {");
+    bool any = put_members(r, (struct str){brace, value.n - (size_t)(brace - value.p)}, true, out);
+    buf_puts(out, any ? "\n    }" : "}");
+}
+
+/* Copies the members of an object but those that are replaced or left out. False: there are none. */
+static bool put_members(const struct rewrite *r, struct str text, bool inner, struct buf *out)
+{
+    const char *p = text.p + 1, *end = text.p + text.n;
+    bool        any = false;
+    while (p < end) {
         const char *key = p + strspn(p, " \t\r\n,"), *stop = value_end(key, end);
         if (*key != '"')
             break;
-        const char *colon = key + 1;
+        const char *colon = key + 1, *last = stop;
         while (*colon != '"')
             colon += *colon == '\\' ? 2 : 1;
-        if (!replaced(r, (struct str){key, (size_t)(colon + 1 - key)})) {
-            const char *last = stop;
-            while (last > key && strchr(" \t\r\n", last[-1]))
-                last--;
-            buf_puts(out, first ? "\n    " : ",\n    ");
-            buf_put(out, key, (size_t)(last - key));
-            first = false;
+        colon++;
+        while (last > key && strchr(" \t\r\n", last[-1]))
+            last--;
+        struct str name = {key, (size_t)(colon - key)};
+        if (!replaced(r, name, inner)) {
+            buf_printf(out, "%s\n%s", any ? "," : "", inner ? "        " : "    ");
+            put_member(r, name, (struct str){colon, (size_t)(last - colon)}, inner, out);
+            any = true;
         }
         p = stop;
     }
-    buf_puts(out, first ? "\n    " : ",\n    ");
+    return any;
 }
 
 static json_t *form_json(const struct quant *q)
@@ -158,8 +176,11 @@ int rewrite_config(const struct rewrite *r, const struct dir_out *out, struct er
     snprintf(path, sizeof path, "%s/config.json", r->dir);
     err = file_read(&in, path, e);
     if (!err) {
+        struct str  whole = buf_str(&in);
+        const char *brace = memchr(whole.p, '{', whole.n);
         buf_putc(&text, '{');
-        put_members(r, buf_str(&in), &text);
+        bool any = put_members(r, (struct str){brace, whole.n - (size_t)(brace - whole.p)}, false, &text);
+        buf_puts(&text, any ? ",\n    " : "\n    ");
         if (r->o->dtype != DTYPE_NONE)
             buf_printf(&text, "\"torch_dtype\": \"%s\",\n    ", torch_name(r->o->dtype));
         err = put_quantization(r, &text, e);

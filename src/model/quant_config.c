@@ -14,10 +14,16 @@
 #define BITS_MAX 32
 #define GROUP_MAX (1 << 20)
 
+/* What a wrapper's own top level says goes before what its text_config does. */
+static struct config *object(struct config *c, const char *key)
+{
+    return config_object(config_has(config_top(c), key) ? config_top(c) : c, key);
+}
+
 static struct config *declared(struct config *c)
 {
-    struct config *q = config_object(c, "quantization");
-    return q ? q : config_object(c, "quantization_config");
+    struct config *q = object(c, "quantization");
+    return q ? q : object(c, "quantization_config");
 }
 
 /* Ways of the original models that are read, and what of MLX they are. */

@@ -193,6 +193,7 @@ DECLARED = {
     "quantization before quantization_config": (config(quantization_config={"group_size": 128, "bits": 8}), None),
     "quantization before another tool's": (config(quantization_config={"quant_method": "gptq", "bits": 4}), None),
     "in text_config": (lambda m: m.config.update(text_config={"quantization": m.config.pop("quantization")}), None),
+    "in text_config otherwise than at the top": (config(text_config={"quantization": {"group_size": 64, "bits": 8}}), None),
     "both names, wrong in the first": (config(quantization={"group_size": 64, "bits": 4},
                                               quantization_config={"group_size": 32, "bits": 4}), ["group 64 but"]),
     "a layer's own, right": (both(planes(K, 16, 8, 1), config(quantization={"group_size": 32, "bits": 4, K: {
