@@ -53,8 +53,9 @@ int convert_gguf(const char *gguf_path, const char *out_dir, const struct conver
  * head and every linear layer whose width the group divides, scales in the dense type; matrices that are quantized
  * already stay as they are, with a warning. `dequantize` makes all dense. Tensors that the model ignores are dropped.
  * Data goes through row by row: memory does not grow with the model. The directory appears whole at the end. Refused by
- * name: values that are not finite in matrices to be quantized, values that the type cannot hold, rules that match
- * nothing or groups that do not divide where a rule asks for them. */
+ * name: values that are not finite in matrices to be quantized, values that the type cannot hold, a recipe for a model
+ * without down projections, rules that match nothing or only what MLX never quantizes, groups that do not divide where a
+ * rule asks for them. */
 int convert_model(const char *dir, const char *out_dir, const struct convert_options *o, struct error *e);
 
 /* One directory of safetensors with n adapters fused into its weights (adapt/fuse.h) as another one.

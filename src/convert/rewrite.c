@@ -31,8 +31,8 @@ static void tell(const struct rewrite *r)
     if (n->kept)
         log_warning(r->o->log, "%zu matrices were quantized already and stayed as they were", n->kept);
     if (n->indivisible)
-        log_warning(r->o->log, "%zu matrices stay dense, since groups of %d do not divide their width: %s%s",
-                    n->indivisible, r->o->form.group, n->first, n->indivisible > 1 ? " and others" : "");
+        log_warning(r->o->log, "%zu matrices stay dense, since groups do not divide their width: %s%s", n->indivisible,
+                    n->first, n->indivisible > 1 ? " and others" : "");
     if (r->change)
         log_info(r->o->log, "%zu of %zu parameters were changed", n->changed, r->n);
     if (!r->in_place)

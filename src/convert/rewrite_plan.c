@@ -45,19 +45,57 @@ static bool rule_matches(const struct convert_rule *rule, const char *name)
     return false;
 }
 
-static int check_rules(const struct rewrite *r, struct error *e)
+static const struct quantize_rule *own_rule(const struct model_desc *d, const char *name)
 {
-    for (size_t i = 0; i < r->o->n_rules; i++) {
-        bool used = false;
-        for (size_t k = 0; k < r->n && !used; k++)
-            used = param_is_matrix(r->v[k].p) && rule_matches(&r->o->rules[i], r->v[k].p->name);
-        if (!used)
-            return error_set(
-                e, ERR_INVALID, "q",
-                "no matrix of the model is called '%.200s'; names are like %s, '*' stands for any characters",
-                r->o->rules[i].pattern, r->v[r->n - 1].p->name);
+    const struct quantize_rule *q = d->quantize;
+    while (q && q->param && !glob_match(q->param, name))
+        q++;
+    return q && q->param ? q : NULL;
+}
+
+/* Whether MLX has it as a bare array, whatever is asked for. */
+static bool is_never_quantized(const struct rewrite *r, const struct param *p)
+{
+    const struct quantize_rule *own = own_rule(&r->model->desc, p->name);
+    return own && !own->bits;
+}
+
+static int check_rule(const struct rewrite *r, const struct convert_rule *rule, struct error *e)
+{
+    const char *bare = NULL;
+    for (size_t i = 0; i < r->n; i++) {
+        const struct param *p = r->v[i].p;
+        if (!param_is_matrix(p) || !rule_matches(rule, p->name))
+            continue;
+        if (rule->form.mode == QUANT_NONE || !is_never_quantized(r, p))
+            return 0;
+        bare = bare ? bare : p->name;
     }
-    return 0;
+    if (bare)
+        return error_set(e, ERR_INVALID, bare, "%s is never quantized: MLX keeps it as a bare array", bare);
+    return error_set(e, ERR_INVALID, "q",
+                     "no matrix of the model is called '%.200s'; names are like %s, '*' stands for any characters",
+                     rule->pattern, r->v[r->n - 1].p->name);
+}
+
+/* A recipe is about down projections before all: without them it says nothing, to mlx-lm neither. */
+static int check_recipe(const struct rewrite *r, struct error *e)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (strstr(r->v[i].p->name, "down_proj"))
+            return 0;
+    return error_set(e, ERR_INVALID, "recipe",
+                     "the recipe %s is for models that have matrices called down_proj; this %s model has none: say "
+                     "with --q what is stored how",
+                     r->o->recipe, r->model->desc.model_type);
+}
+
+static int check_asked(const struct rewrite *r, struct error *e)
+{
+    int err = r->o->recipe ? check_recipe(r, e) : 0;
+    for (size_t i = 0; i < r->o->n_rules && !err; i++)
+        err = check_rule(r, &r->o->rules[i], e);
+    return err;
 }
 
 /* --- the plan --------------------------------------------------------------------------------------------------- */
@@ -87,49 +125,60 @@ static void stay_quantized(struct rewrite_param *v)
     v->dtype = v->form.mode == QUANT_AFFINE ? v->form.scale_dtype : DTYPE_BF16;
 }
 
-static const struct quantize_rule *own_rule(const struct model_desc *d, const char *name)
+/* The form that was asked for; v->own: of this matrix. *by_name: by a rule of the user's. */
+static struct quant wanted_form(const struct rewrite *r, struct rewrite_param *v, bool *by_name)
 {
-    const struct quantize_rule *q = d->quantize;
-    while (q && q->param && !glob_match(q->param, name))
-        q++;
-    return q && q->param ? q : NULL;
+    const struct recipe        *recipe = find_recipe(r->o->recipe);
+    const struct quantize_rule *own = own_rule(&r->model->desc, v->p->name);
+    const struct convert_rule  *rule = NULL;
+    struct quant                form = r->o->form;
+    for (size_t i = 0; i < r->o->n_rules; i++)
+        if (rule_matches(&r->o->rules[i], v->p->name))
+            rule = &r->o->rules[i];
+    *by_name = rule != NULL;
+    if (is_never_quantized(r, v->p))
+        return (struct quant){0};
+    v->own = rule || recipe || own;
+    if (rule)
+        return rule->form;
+    if (recipe)
+        form.bits = recipe_bits(recipe, v->p, r->model->desc.n_layer);
+    else if (own)
+        form = (struct quant){QUANT_AFFINE, own->bits, 64, DTYPE_NONE};
+    return form;
+}
+
+/* The groups that do not divide the inputs, 0 when all do. mlx-lm asks this of the groups of all matrices first. */
+static int unfit_group(const struct rewrite *r, const struct quant *form, int64_t n_in, bool by_name)
+{
+    if (n_in % form->group)
+        return form->group;
+    return !by_name && n_in % r->o->form.group ? r->o->form.group : 0;
 }
 
 /* One matrix while quantizing. */
 static void plan_matrix(const struct rewrite *r, struct rewrite_param *v, struct rewrite_counts *n, struct faults *f)
 {
-    const struct param        *p = v->p;
-    const struct recipe       *recipe = find_recipe(r->o->recipe);
-    const struct convert_rule *rule = NULL;
-    struct quant               form = r->o->form;
-    for (size_t i = 0; i < r->o->n_rules; i++)
-        if (rule_matches(&r->o->rules[i], p->name))
-            rule = &r->o->rules[i];
-    if (stays_quantized(p)) {
+    long long n_in = v->p->weight->n_in;
+    bool      by_name;
+    if (stays_quantized(v->p)) {
         stay_quantized(v);
         v->own = true;
         n->kept++;
         return;
     }
-    if (recipe)
-        form.bits = recipe_bits(recipe, p, r->model->desc.n_layer);
-    if (rule)
-        form = rule->form;
-    const struct quantize_rule *own = rule || recipe ? NULL : own_rule(&r->model->desc, p->name);
-    if (own)
-        form = own->bits ? (struct quant){QUANT_AFFINE, own->bits, 64, DTYPE_NONE} : (struct quant){0};
-    v->own = rule || recipe || (own && own->bits);
+    struct quant form = wanted_form(r, v, &by_name);
     if (form.mode == QUANT_NONE)
         return;
-    long long n_in = p->weight->n_in;
-    if (n_in % form.group && rule) {
-        faults_add(f, ERR_INVALID, p->name, "%s has %lld inputs, which groups of %d do not divide", p->name, n_in,
-                   form.group);
+    int group = unfit_group(r, &form, n_in, by_name);
+    if (group && by_name) {
+        faults_add(f, ERR_INVALID, v->p->name, "%s has %lld inputs, which groups of %d do not divide", v->p->name, n_in,
+                   group);
         return;
     }
-    if (n_in % form.group) {
+    if (group) {
         if (!n->indivisible++)
-            snprintf(n->first, sizeof n->first, "%s (%lld inputs)", p->name, n_in);
+            snprintf(n->first, sizeof n->first, "%s (%lld inputs, groups of %d)", v->p->name, n_in, group);
         v->own = false;
         return;
     }
@@ -196,8 +245,8 @@ static int check_counts(const struct rewrite *r, struct error *e)
     if (r->o->dequantize)
         return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to dequantize, its matrices are dense", r->dir);
     if (n->indivisible)
-        return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to quantize, groups of %d do not divide %s%s",
-                         r->dir, r->o->form.group, n->first, n->indivisible > 1 ? " and others" : "");
+        return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to quantize, groups do not divide %s%s", r->dir,
+                         n->first, n->indivisible > 1 ? " and others" : "");
     return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to quantize, its matrices are %s", r->dir,
                      n->kept ? "quantized already (dequantize the model first)" : "all to stay dense");
 }
@@ -226,7 +275,7 @@ int rewrite_plan(struct rewrite *r, struct error *e)
                                             .n_out = matrix ? param_stack(row) * row->weight->n_out : 1,
                                             .n_in = matrix ? row->weight->n_in : param_elements(row)};
     }
-    if ((err = check_rules(r, e)) != 0)
+    if ((err = check_asked(r, e)) != 0)
         return err;
     r->other_layout = has_other_layout(p);
     for (size_t i = 0; i < r->n; i++)

@@ -75,7 +75,7 @@ def test_files_of_the_output(tmp_path):
 
 def test_what_a_group_does_not_divide_stays_dense(tmp_path):
     said = quantize(tmp_path / "q")
-    assert "2 matrices stay dense, since groups of 64 do not divide their width: model.layers.0.mlp.down_proj (96 inputs)" in said
+    assert "2 matrices stay dense, since groups do not divide their width: model.layers.0.mlp.down_proj (96 inputs, groups of 64)" in said
     assert "warning" not in quantize(tmp_path / "q32", "--group-size", "32")
 
 
@@ -165,7 +165,7 @@ def test_refusals(tmp_path):
     assert "nothing to quantize" in fault("quantize", "-m", DATA / "arch" / "llama-q4-g32-f16", "-o", out)
     assert "nothing to dequantize" in fault("dequantize", *base)
     assert "all to stay dense" in fault("quantize", *base, "--q", "*=dense")
-    assert "groups of 128 do not divide model.embed_tokens (64 inputs) and others" in fault("quantize", *base,
+    assert "groups do not divide model.embed_tokens (64 inputs, groups of 128) and others" in fault("quantize", *base,
                                                                                            "--group-size", "128")
     assert "GGUF" in fault("convert", PROGRAM, "-q", "-o", out)
     out.mkdir()

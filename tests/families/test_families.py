@@ -12,7 +12,14 @@ from family import MODES, assert_close, assert_equal_folders, check, each, famil
 
 import pytest
 
-from testlib import mlxcel_ok
+from testlib import mlxcel, mlxcel_ok
+
+
+def fault(*command):
+    """The error line of a command that must fail."""
+    r = mlxcel(*command)
+    assert r.returncode == 1, r
+    return r.stderr.decode()
 
 
 @each()
@@ -65,6 +72,46 @@ def test_quantized(family, mode):
     direct, how = family.work / "direct", ("quantize", "-m") if mode == "affine4" else ("convert", "-q")
     mlxcel_ok(*how, family.hf, "-o", direct, "--force", *MODES[mode])
     assert_equal_folders(direct, model)
+
+
+RECIPE = "--recipe", "mixed_3_6", "--group-size", "32"
+
+
+@each(["deepseek_v3"])
+def test_bare_arrays_stay_dense(family):
+    """MLX's routers of this kind are no layers: nothing that is asked of all matrices is asked of them."""
+    gate, q = "model.layers.1.mlp.gate", family.work / "q"
+    for asked in RECIPE, ("--q", "*=mxfp8"):
+        mlxcel_ok("quantize", "-m", family.mlx, "-o", q, "--force", *asked, "--q", "q_b_proj=dense")
+        assert tensors(q)[gate + ".weight"] == tensors(family.mlx)[gate + ".weight"]
+        assert gate not in json.loads((q / "config.json").read_text())["quantization"]
+    assert f"{gate} is never quantized" in fault("quantize", "-m", family.mlx, "-o", q, "--force", "--q", "mlp.gate=affine:8")
+
+
+@each(["lfm2"])
+def test_a_recipe_needs_down_projections(family):
+    assert "down_proj; this lfm2 model has none" in fault("quantize", "-m", family.mlx, "-o", family.work / "q", *RECIPE)
+
+
+@each(["qwen3_moe"])
+def test_groups_of_all_matrices_hold_for_routers_too(family):
+    said = fault("quantize", "-m", family.mlx, "-o", family.work / "q", "--group-size", "128")
+    assert "groups do not divide model.embed_tokens (64 inputs, groups of 128) and others" in said
+
+
+@each(["kimi_k25"])
+def test_text_config_says_nothing_of_how_it_was_stored(family):
+    model, out = family.work / "in-text", family.work / "dense"
+    mlxcel_ok("quantize", "-m", family.mlx, "-o", model, *MODES["affine4"])
+    config = json.loads((model / "config.json").read_text())
+    config["text_config"] |= {key: config.pop(key) for key in ("quantization", "quantization_config")}
+    (model / "config.json").write_text(json.dumps(config))
+    assert json.loads(mlxcel_ok("describe", "-m", model, "--json"))["warnings"] == []
+    mlxcel_ok("dequantize", "-m", model, "-o", out)
+    assert json.loads(mlxcel_ok("describe", "-m", out, "--json"))["warnings"] == []
+    del config["text_config"]["quantization"], config["text_config"]["quantization_config"]
+    made = json.loads((out / "config.json").read_text())
+    assert made == {key: value for key, value in config.items() if key != "vision_config"}
 
 
 @each()
