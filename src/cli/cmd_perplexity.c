@@ -9,6 +9,7 @@
  *
  * Two models are open while two precisions are compared.
  */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,8 @@ static int window(struct measure *k, const int32_t *ids, size_t n, size_t first,
         add_position(k, k->logits + at, k->other ? k->other_logits + at : NULL, ids[i + 1]);
     }
     k->s.windows++;
+    if (!isfinite(k->s.nll) || !isfinite(k->s.nll_other) || !isfinite(k->s.kl))
+        return error_set(e, ERR_INTERNAL, NULL, "the model computed logits that are not numbers");
     return interrupt_pending() ? error_set(e, ERR_CANCELLED, NULL, "interrupted") : 0;
 }
 
@@ -130,6 +133,12 @@ static int all_windows(struct measure *k, const struct ids *lead, const int32_t 
 
 /* --- the command ------------------------------------------------------------------------------------------------ */
 
+/* As JSON has it, without infinity. */
+static double finite_exp(double x)
+{
+    return fmin(exp(x), DBL_MAX);
+}
+
 static int print(const struct options *o, const struct measure *k, struct error *e)
 {
     const struct sums *s = &k->s;
@@ -147,11 +156,11 @@ static int print(const struct options *o, const struct measure *k, struct error 
         return 0;
     }
     j = json_pack("{s:s, s:s, s:I, s:I, s:f, s:f}", "model", info.name, "precision", info.precision, "tokens",
-                  (json_int_t)s->n, "windows", (json_int_t)s->windows, "perplexity", exp(nll), "nll", nll);
+                  (json_int_t)s->n, "windows", (json_int_t)s->windows, "perplexity", finite_exp(nll), "nll", nll);
     if (j && k->other)
         json_object_update_new(j, json_pack("{s:s, s:f, s:f, s:f, s:f}", "kl_against", o->kl_against,
-                                            "perplexity_against", exp(s->nll_other / n), "kl_mean", s->kl / n, "kl_max",
-                                            s->kl_max, "top1_agreement", (double)s->same / n));
+                                            "perplexity_against", finite_exp(s->nll_other / n), "kl_mean", s->kl / n,
+                                            "kl_max", s->kl_max, "top1_agreement", (double)s->same / n));
     return output_json(j, e);
 }
 

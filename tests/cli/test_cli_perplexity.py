@@ -1,11 +1,13 @@
 """perplexity against what `logits` gives, in Python."""
 import json
 import math
+import shutil
+import struct
 
 import pytest
 
 from clilib import fault, usage
-from testlib import DATA, mlxcel_ok, read_safetensors
+from testlib import DATA, mlxcel_ok, read_safetensors, safetensors_header
 
 TINY = DATA / "tiny"
 TEXT = "".join(f"The number {i} follows {i - 1}, and {i * i} is its square; é ∑ 🙂\n" for i in range(12))
@@ -74,3 +76,20 @@ def test_refusals(tmp_path):
     assert "nothing" in fault("perplexity", "-m", TINY, "-f", tmp_path / "nothing")
     assert "0 tokens, at least 2" in fault("perplexity", "-m", TINY, "-f", "-")
     assert "1 tokens, at least 2" in fault("perplexity", "-m", TINY, "-f", "-", stdin="a")
+
+
+@pytest.mark.parametrize("bits, words", [(0x7fc0, "logits that are not numbers"), (0x4b00, None)])
+def test_logits_beyond_all_measure(bits, words, tmp_path):
+    """Norms of NaN, and of 2^23: a perplexity that no double holds is the greatest in JSON."""
+    model = tmp_path / "model"
+    shutil.copytree(TINY, model)
+    data = bytearray((model / "model.safetensors").read_bytes())
+    header, start = safetensors_header(data)
+    low, high = (start + at for at in header["model.norm.weight"]["data_offsets"])
+    data[low:high] = struct.pack("<H", bits) * ((high - low) // 2)
+    (model / "model.safetensors").write_bytes(data)
+    command = "perplexity", "-m", model, "-f", "-", "--json", "--kl-against", "exact"
+    if words:
+        assert words in fault(*command, stdin=TEXT)
+    else:
+        assert json.loads(mlxcel_ok(*command, stdin=TEXT))["perplexity"] == pytest.approx(1.797693e308)
