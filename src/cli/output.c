@@ -9,8 +9,10 @@
 #include "base/utf8.h"
 
 #define LINE_MAX_BYTES 4000 /* of an error line, its newline included */
+#define BAR 40              /* columns */
 
-static int failed; /* errno of the first write to stdout that failed */
+static int  failed;      /* errno of the first write to stdout that failed */
+static bool bar_is_open; /* the last line on stderr is a bar that is not full yet */
 
 /* All of it: a signal that comes while the terminal takes nothing (interrupt.h) is no failure of the output. */
 static ssize_t write_whole(void *cookie, const char *p, size_t n)
@@ -92,6 +94,27 @@ bool out_is_terminal(void)
     return isatty(STDOUT_FILENO);
 }
 
+void err_bar(size_t done, size_t total)
+{
+    int filled = done < total ? (int)((double)done / (double)total * BAR) : BAR;
+    if (!isatty(STDERR_FILENO))
+        return;
+    fprintf(stderr, "\r[%.*s%*s] %3d%%", filled, "########################################", BAR - filled, "",
+            filled * 100 / BAR);
+    bar_is_open = done < total;
+    if (!bar_is_open)
+        fputc('\n', stderr);
+    fflush(stderr);
+}
+
+/* What is said begins a line. */
+static void end_bar(void)
+{
+    if (bar_is_open)
+        fputc('\n', stderr);
+    bar_is_open = false;
+}
+
 void err_fault(const char *message, const char *usage_of)
 {
     char   tail[64] = "";
@@ -102,6 +125,7 @@ void err_fault(const char *message, const char *usage_of)
     room = LINE_MAX_BYTES - sizeof "mlxcel: error: " - strlen(tail);
     if (n > room)
         n = utf8_valid_prefix(message, room);
+    end_bar();
     fprintf(stderr, "mlxcel: error: %.*s%s\n", (int)n, message, tail);
 }
 
@@ -110,6 +134,7 @@ __attribute__((format(printf, 2, 0))) static void say(const char *kind, const ch
 {
     struct error line;
     error_vset(&line, 0, NULL, fmt, ap);
+    end_bar();
     fprintf(stderr, "mlxcel: %s%s\n", kind, line.msg);
 }
 

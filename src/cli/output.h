@@ -32,6 +32,9 @@ void err_warning(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* "mlxcel: MESSAGE", what a person should know and no script waits for. */
 void err_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* On a terminal, a bar in a line of its own, which the next call draws anew; other lines come below it. */
+void err_bar(size_t done, size_t total);
+
 /* The library's talk as such lines; level: as -v asks. */
 struct log err_log(bool verbose);
 /* The same as a function, for struct mlxcel_options. */

@@ -4,14 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/num.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "convert/convert.h"
-
-#define BAR 40 /* columns */
 
 /* --- forms ------------------------------------------------------------------------------------------------------ */
 
@@ -71,15 +68,8 @@ static int parse_rule(const char *text, struct convert_rule *rule, char **patter
 
 bool rewrite_show_progress(void *ctx, size_t done, size_t total)
 {
-    int filled = total ? (int)((double)done / (double)total * BAR) : BAR;
     (void)ctx;
-    if (isatty(STDERR_FILENO)) {
-        fprintf(stderr, "\r[%.*s%*s] %3d%%", MIN(filled, BAR), "########################################",
-                BAR - MIN(filled, BAR), "", MIN(filled * 100 / BAR, 100));
-        if (done >= total)
-            fputc('\n', stderr);
-        fflush(stderr);
-    }
+    err_bar(done, total);
     return !interrupt_pending();
 }
 

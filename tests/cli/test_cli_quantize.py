@@ -220,6 +220,20 @@ def test_values_that_are_not_finite(bits, word, tmp_path):
     mlxcel_ok("convert", source, "-o", tmp_path / "out")  # stays dense: as it is
 
 
+def test_the_bar_of_a_terminal(tmp_path):
+    """Each way to the end leaves it in lines of its own; a pipe has none."""
+    source, (terminal, stderr) = tmp_path / "source", os.openpty()
+    shutil.copytree(TINY, source)
+    poke(source / "model.safetensors", "model.layers.1.self_attn.k_proj.weight", [0x7fc0])
+    for command, last in (("convert", source), "mlxcel: made"), (("quantize", "-m", source), "mlxcel: error: model.safet"):
+        subprocess.run([PROGRAM, *command, "-o", tmp_path / command[0]], stderr=stderr, timeout=60)
+        said = os.read(terminal, 1 << 16).decode().split("\r\n")
+        assert said[0].startswith("\r[") and said[0].endswith("%") and said[-2].startswith(last), said
+        assert not any("[" in line for line in said[1:]), said
+    os.close(stderr)
+    assert "[" not in quantize(tmp_path / "piped")
+
+
 def test_values_beyond_the_type(tmp_path):
     source = tmp_path / "source"
     shutil.copytree(TINY, source)
