@@ -51,13 +51,19 @@ struct adapter_pair {
 
 /* A parameter that the adapter puts in the place of the model's. */
 struct adapter_replaced {
-    const struct param *param;
+    const struct param *param;  /* with `bias` the bias's own row of the table */
     struct weight      *weight; /* param's, or one of its stack */
     const char         *name;   /* of the tensor, as in the file */
     const void         *data; /* the file's or the binding's: as many elements as the weight, or with `bias` its bias */
     enum dtype          dtype;
     bool                bias; /* the weight's bias, not the weight */
 };
+
+/* How many values that is. The bias of a norm is as long as its row, not as it has rows. */
+static inline int64_t adapter_replaced_size(const struct adapter_replaced *r)
+{
+    return r->bias ? r->param->shape[r->param->n_dim - 1] : r->weight->n_out * r->weight->n_in;
+}
 
 struct adapter_made; /* values that are not the file's */
 

@@ -46,7 +46,7 @@ static bool has_shape(struct adapter_binder *b, const struct tensor_view *t, con
                       const struct param *row)
 {
     const struct param *p = row ? row : target->segment->param;
-    int64_t             need[3] = {target->n_slice, target->n_out, target->n_in};
+    int64_t             need[PARAM_DIMS] = {target->n_slice, target->n_out, target->n_in};
     char                found[TENSOR_SHAPE_TEXT], needed[TENSOR_SHAPE_TEXT];
     int                 skip = target->n_slice > 1 ? 0 : 1, n_dim = 3 - skip;
     if (row || !param_is_matrix(p)) { /* as declared */
@@ -54,12 +54,12 @@ static bool has_shape(struct adapter_binder *b, const struct tensor_view *t, con
         skip = 0;
         n_dim = p->n_dim;
     }
-    bool fits = t->n_dim == n_dim;
-    for (int i = 0; fits && i < n_dim; i++)
+    bool fits = p->role == ROLE_VECTOR ? param_vector_fits(p, t) : t->n_dim == n_dim;
+    for (int i = 0; p->role != ROLE_VECTOR && fits && i < n_dim; i++)
         fits = t->shape[i] == need[skip + i];
     if (!fits)
         faults_add(b->faults, ERR_MISFIT, t->name, "%s: %s is %s, but %s%s is %s", t->file, t->name,
-                   tensor_view_shape_text(t, found), p->name, row ? "" : ".weight",
+                   tensor_view_shape_text(t, found), p->name, row ? "" : p->suffix,
                    tensor_shape_text(need + skip, n_dim, needed));
     return fits;
 }
@@ -80,28 +80,51 @@ void adapter_free_made(struct adapter_binding *b)
     b->made = NULL;
 }
 
-/* The values of r, changed by the rule. */
-static void make_values(struct adapter_binder *b, const struct layout_rule *rule, struct adapter_replaced *r)
+/* Room for r's values, of which the file holds others, which *r has from now on; NULL when out of memory. */
+static float *make_room(struct adapter_binder *b, struct adapter_replaced *r)
 {
-    bool                 matrix = param_is_matrix(r->param);
-    int64_t              width = matrix ? r->weight->n_in : 1;
-    int64_t              n = matrix || r->bias ? r->weight->n_out : r->weight->n_in;
-    struct adapter_made *k = malloc(sizeof *k + (size_t)(n * width) * sizeof *k->v);
+    struct adapter_made *k = malloc(sizeof *k + (size_t)adapter_replaced_size(r) * sizeof *k->v);
     if (!k) {
         b->nomem = true;
-        return;
+        return NULL;
     }
-    quant_widen(r->dtype, r->data, n * width, k->v);
-    for (int64_t o = 0; o < n; o++)
-        layout_values(rule, o, k->v + o * width, width);
     k->next = b->b->made;
     b->b->made = k;
     r->data = k->v;
     r->dtype = DTYPE_F32;
+    return k->v;
 }
 
+/* The values of r, changed by the rule. */
+static void make_values(struct adapter_binder *b, const struct layout_rule *rule, struct adapter_replaced *r)
+{
+    bool                    matrix = param_is_matrix(r->param);
+    int64_t                 width = matrix ? r->weight->n_in : 1, n = adapter_replaced_size(r);
+    struct adapter_replaced file = *r;
+    float                  *v = make_room(b, r);
+    if (!v)
+        return;
+    quant_widen(file.dtype, file.data, n, v);
+    for (int64_t o = 0; o < n / width; o++)
+        layout_values(rule, o, v + o * width, width);
+}
+
+/* The matrix of r, of which the tensor (rows of `width`, r's first the first) holds every step-th row, or the columns. */
+static void make_matrix(struct adapter_binder *b, const struct param_segment *s, int64_t width,
+                        struct adapter_replaced *r)
+{
+    struct adapter_replaced file = *r;
+    int64_t                 n_in = r->weight->n_in, row = s->step * width;
+    float                  *v = make_room(b, r);
+    for (int64_t i = 0; v && i < r->weight->n_out * n_in; i++) {
+        int64_t o = i / n_in, k = i % n_in;
+        v[i] = dtype_load(file.dtype, file.data, s->transposed ? k * row + o : o * row + k);
+    }
+}
+
+/* s: the segment of a matrix, whose rows are as wide as the tensor's; NULL: values as they stand. */
 static void add(struct adapter_binder *b, const struct param *p, struct weight *w, const struct tensor_view *t,
-                int64_t at, bool bias)
+                int64_t at, bool bias, const struct param_segment *s)
 {
     struct adapter_binding  *out = b->b;
     struct adapter_replaced *v = vec_room(out->replaced, out->n_replaced, &b->replaced_cap, sizeof *v);
@@ -114,6 +137,8 @@ static void add(struct adapter_binder *b, const struct param *p, struct weight *
     *v = (struct adapter_replaced){p,        w,   t->name, (const char *)t->data + (size_t)at * dtype_size(t->dtype),
                                    t->dtype, bias};
     const struct layout_rule *rule = adapter_arithmetic(b, p);
+    if (s && (s->transposed || s->step != 1))
+        make_matrix(b, s, t->shape[t->n_dim - 1], v);
     if (rule)
         make_values(b, rule, v);
 }
@@ -178,7 +203,7 @@ static void bind_tied(struct adapter_binder *b, const struct adapter_param *p, c
 static bool refuse_storage(struct adapter_binder *b, const struct tensor_view *t, const struct param_segment *s)
 {
     char text[QUANT_TEXT];
-    if (s->transposed || s->n_row != s->weight->n_out || s->step != 1) {
+    if (s->row || s->n_row != (s->transposed ? s->weight->n_in : s->weight->n_out)) {
         refuse(b, t, ERR_UNSUPPORTED,
                "replaces a part of a parameter that the model stores as one, which is not supported");
         return true;
@@ -213,7 +238,8 @@ static void bind_weight(struct adapter_binder *b, const struct adapter_param *p,
     for (int k = 0; k < t->n; k++) {
         const struct param_segment *s = &t->segment[k];
         for (int i = 0; i < t->n_slice && adapter_is_loaded(s); i++)
-            add(b, s->param, param_target_weight(t, s, i), p->tensor, (i * t->n_out + s->from) * t->n_in, false);
+            add(b, s->param, param_target_weight(t, s, i), p->tensor, (i * t->n_out + s->from) * t->n_in, false,
+                param_is_matrix(s->param) ? s : NULL);
     }
 }
 
@@ -227,14 +253,24 @@ static void bind_bias(struct adapter_binder *b, const struct adapter_param *p, c
                "replaces a bias that the model stores in parts, or as a part of another, which is not supported");
     else if (has_shape(b, p->tensor, t, row))
         for (int i = 0; i < t->n_slice; i++)
-            add(b, row, param_target_weight(t, t->segment, i), p->tensor, i * t->n_out, true);
+            add(b, row, param_target_weight(t, t->segment, i), p->tensor, i * t->n_out, true, NULL);
+}
+
+/* A tensor that is called by its name alone: sinks, A_log, dt_bias. */
+static bool is_bare(const struct model *m, const char *name, struct param_target *t)
+{
+    return adapter_resolve(m, name, t) && !*t->segment->param->suffix;
 }
 
 void adapter_bind_replaced(struct adapter_binder *b, const struct adapter_param *p)
 {
     struct param_target t;
     char                module[512];
-    bool                bias;
+    bool                bias = false, bare = is_bare(b->m, p->name, &t);
+    if (bare && !adapter_set_aside(b, &t))
+        bind_weight(b, p, &t);
+    if (bare)
+        return;
     if (!split(p->name, module, sizeof module, &bias))
         refuse(b, p->tensor, ERR_MISFIT, "is no weight and no bias; nothing else of a model can be replaced");
     else if (!adapter_resolve(b->m, module, &t))

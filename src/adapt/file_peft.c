@@ -234,6 +234,19 @@ static void name_parameter(struct adapter_reader *r, struct adapter_piece *p, st
     r->nomem |= !p->name;
 }
 
+/* A tensor of a saved module that is called by its name alone: A_log, e_score_correction_bias. */
+static void name_bare(struct adapter_reader *r, struct adapter_piece *p)
+{
+    const char *name = p->tensor->name, *dot = strrchr(name, '.');
+    if (!dot || !may_replace(r, (struct str){name, (size_t)(dot - name)}, false)) {
+        adapter_unknown(r, p);
+        return;
+    }
+    p->part = PART_REPLACE;
+    p->spelled = name;
+    p->name = strncmp(name, PREFIX, strlen(PREFIX)) == 0 ? name + strlen(PREFIX) : name;
+}
+
 static void name_peft(struct adapter_reader *r, struct adapter_piece *p)
 {
     struct str module = str_of(p->tensor->name);
@@ -264,7 +277,7 @@ static void name_peft(struct adapter_reader *r, struct adapter_piece *p)
     else if (weight || bias)
         name_parameter(r, p, module, bias);
     else
-        adapter_unknown(r, p);
+        name_bare(r, p);
 }
 
 const struct adapter_rules adapter_rules_peft = {"lora_A.weight", "lora_B.weight", read_peft, name_peft, peft_scale};

@@ -103,7 +103,7 @@ static int add_replaced(struct fuse *f, size_t i, const struct adapter_replaced 
                         struct error *e)
 {
     struct fuse_term t = {.param = r->param, .kind = FUSE_REPLACE, .adapter = i, .replaced = r};
-    t.n = r->bias ? r->weight->n_out : r->weight->n_out * r->weight->n_in;
+    t.n = adapter_replaced_size(r);
     t.first = (r->weight - r->param->weight) * t.n;
     refuse_quantized(f, r->param, faults);
     return add_term(f, t, e);

@@ -80,8 +80,6 @@ static void check_piece(struct adapter_reader *r, struct adapter_piece *p)
                        is_switch ? "2 dimensions, or 3 for a stack of experts," : "2 dimensions");
     else if ((p->part == PART_MAGNITUDE || p->part == PART_EXTRA) && t->n_dim != 1)
         adapter_refuse(r, p, ERR_MISFIT, "is %s, one dimension is needed", tensor_view_shape_text(t, shape));
-    else if ((p->part == PART_COPY || p->part == PART_REPLACE) && (t->n_dim < 1 || t->n_dim > 3))
-        adapter_refuse(r, p, ERR_MISFIT, "is %s, 1 to 3 dimensions are needed", tensor_view_shape_text(t, shape));
 }
 
 /* --- one module --------------------------------------------------------------------------------------------------- */

@@ -83,9 +83,10 @@ static int place_replaced(struct loader *l, const struct change *c, struct lora_
             err = v->p ? replace(l, r, planes, d, e) : 0;
             continue;
         }
-        float *bias = adapter_values_take(v, c->weight->n_out, 1, sizeof *bias);
+        int64_t n = adapter_replaced_size(r);
+        float  *bias = adapter_values_take(v, n, 1, sizeof *bias);
         if (bias)
-            quant_widen(r->dtype, r->data, c->weight->n_out, bias);
+            quant_widen(r->dtype, r->data, n, bias);
         d->bias = bias;
     }
     return err;

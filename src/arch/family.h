@@ -203,30 +203,28 @@ enum route_score arch_scores(struct config *c, const char *key, const char *fall
 void arch_experts_by_kind(struct model_desc *m, struct config *c, const struct moe_desc *e, int first_default);
 void arch_experts_by_step(struct model_desc *m, struct config *c, const struct moe_desc *e);
 void arch_experts_from(struct model_desc *m, struct config *c, const struct moe_desc *e, int first_default);
-/* Original layouts: mlp.experts, one by one or fused; rules within a table. */
-#define EXPERTS_LAYOUT                                                                                                 \
-    {.param = "*.switch_mlp.gate_proj", .from = "*.experts.#.gate_proj"},                                              \
-        {.param = "*.switch_mlp.up_proj", .from = "*.experts.#.up_proj"},                                              \
-        {.param = "*.switch_mlp.down_proj", .from = "*.experts.#.down_proj"},                                          \
-        {.param = "*.switch_mlp.gate_proj", .from = "*.experts.gate_up_proj", .part = 0, .parts = 2},                  \
+/* Original layouts: mlp.experts, one by one or fused; rules within a table. transformers 5 has them fused in every family,
+ * which PEFT's files show. */
+#define FUSED_EXPERTS_LAYOUT                                                                                           \
+    {.param = "*.switch_mlp.gate_proj", .from = "*.experts.gate_up_proj", .part = 0, .parts = 2},                      \
         {.param = "*.switch_mlp.up_proj", .from = "*.experts.gate_up_proj", .part = 1, .parts = 2},                    \
     {                                                                                                                  \
         .param = "*.switch_mlp.down_proj", .from = "*.experts.down_proj"                                               \
     }
+#define EXPERTS_LAYOUT                                                                                                 \
+    {.param = "*.switch_mlp.gate_proj", .from = "*.experts.#.gate_proj"},                                              \
+        {.param = "*.switch_mlp.up_proj", .from = "*.experts.#.up_proj"},                                              \
+        {.param = "*.switch_mlp.down_proj", .from = "*.experts.#.down_proj"}, FUSED_EXPERTS_LAYOUT
 /* The same with Mixtral's names. */
 #define W_EXPERTS_LAYOUT                                                                                               \
     {.param = "*.switch_mlp.gate_proj", .from = "*.experts.#.w1"},                                                     \
         {.param = "*.switch_mlp.down_proj", .from = "*.experts.#.w2"},                                                 \
-    {                                                                                                                  \
-        .param = "*.switch_mlp.up_proj", .from = "*.experts.#.w3"                                                      \
-    }
+        {.param = "*.switch_mlp.up_proj", .from = "*.experts.#.w3"}, FUSED_EXPERTS_LAYOUT
 /* The same with Granite's. */
 #define GRANITE_EXPERTS_LAYOUT                                                                                         \
     {.param = "*.switch_mlp.gate_proj", .from = "*.input_linear", .part = 0, .parts = 2},                              \
         {.param = "*.switch_mlp.up_proj", .from = "*.input_linear", .part = 1, .parts = 2},                            \
-    {                                                                                                                  \
-        .param = "*.switch_mlp.down_proj", .from = "*.output_linear"                                                   \
-    }
+        {.param = "*.switch_mlp.down_proj", .from = "*.output_linear"}, FUSED_EXPERTS_LAYOUT
 /* kv_b_proj of the original model, whose rows are head by head those of embed_q, transposed, and those of unembed_out. */
 #define KV_B_LAYOUT                                                                                                    \
     {.param = "*.embed_q", .from = "*.kv_b_proj", .below = "*.unembed_out", .transposed = true, .leftover = true},     \

@@ -15,6 +15,7 @@ static const struct layout_rule layout[] = {
     {.param = "*.mlp.switch_mlp.gate_proj", .from = "*.block_sparse_moe.experts.#.w1"},
     {.param = "*.mlp.switch_mlp.down_proj", .from = "*.block_sparse_moe.experts.#.w2"},
     {.param = "*.mlp.switch_mlp.up_proj", .from = "*.block_sparse_moe.experts.#.w3"},
+    FUSED_EXPERTS_LAYOUT,
     {.param = "*.mlp.shared_experts.gate_proj", .from = "*.block_sparse_moe.shared_experts.gate_proj"},
     {.param = "*.mlp.shared_experts.up_proj", .from = "*.block_sparse_moe.shared_experts.up_proj"},
     {.param = "*.mlp.shared_experts.down_proj", .from = "*.block_sparse_moe.shared_experts.down_proj"},

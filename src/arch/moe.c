@@ -1,8 +1,14 @@
 /* Families that are those of their dense kin but for experts instead of a feed-forward block. */
 #include "arch/family.h"
 
+/* Mixtral's files say block_sparse_moe, transformers 5 mlp, and mlp.router where PhiMoE has a gate. */
 static const struct layout_rule mixtral_layout[] = {
     W_EXPERTS_LAYOUT,
+    {.param = "*.block_sparse_moe.switch_mlp.gate_proj", .from = "*.mlp.experts.gate_up_proj", .part = 0, .parts = 2},
+    {.param = "*.block_sparse_moe.switch_mlp.up_proj", .from = "*.mlp.experts.gate_up_proj", .part = 1, .parts = 2},
+    {.param = "*.block_sparse_moe.switch_mlp.down_proj", .from = "*.mlp.experts.down_proj"},
+    {.param = "*.block_sparse_moe.gate", .from = "*.mlp.gate"},
+    {.param = "*.block_sparse_moe.gate", .from = "*.mlp.router"},
     {0},
 };
 

@@ -90,9 +90,12 @@ static void names(struct model_desc *m)
     static const struct layout_rule layout[] = {
         {.param = "*.switch_mlp.fc1", .from = "*.experts.#.up_proj"},
         {.param = "*.switch_mlp.fc2", .from = "*.experts.#.down_proj"},
+        {.param = "*.switch_mlp.fc1", .from = "*.experts.up_proj"}, /* as transformers 5 names them */
+        {.param = "*.switch_mlp.fc2", .from = "*.experts.down_proj"},
         {0},
     };
-    static const char *const ignored[] = {"mtp.*", NULL};
+    static const struct layout_prefix original[] = {{"backbone.", "model."}, {0}};
+    static const char *const          ignored[] = {"mtp.*", NULL};
     m->name[NAME_Q] = "mixer.q_proj";
     m->name[NAME_K] = "mixer.k_proj";
     m->name[NAME_V] = "mixer.v_proj";
@@ -108,6 +111,7 @@ static void names(struct model_desc *m)
     m->name[NAME_LATENT_IN] = "mixer.fc1_latent_proj";
     m->name[NAME_LATENT_OUT] = "mixer.fc2_latent_proj";
     m->layout = layout;
+    m->layout_prefix = original;
     m->ignore = ignored;
     if (m->tie == TIE_YES)
         m->tie = TIE_BY_FILE; /* neither reference ties a head that is there */

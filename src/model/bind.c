@@ -124,25 +124,9 @@ static bool same_shape(const struct param *p, const struct tensor_view *t, int l
     return true;
 }
 
-/* Likewise but for dimensions of 1. */
-static bool same_values(const struct param *p, const struct tensor_view *t)
-{
-    int i = 0, k = 0;
-    for (;; i++, k++) {
-        while (i < p->n_dim && p->shape[i] == 1)
-            i++;
-        while (k < t->n_dim && t->shape[k] == 1)
-            k++;
-        if (i == p->n_dim || k == t->n_dim)
-            return i == p->n_dim && k == t->n_dim;
-        if (p->shape[i] != t->shape[k])
-            return false;
-    }
-}
-
 static bool fits_dense(const struct param *p, const struct tensor_view *t)
 {
-    return dtype_is_float16_32(t->dtype) && (p->role == ROLE_VECTOR ? same_values(p, t) : same_shape(p, t, 0));
+    return dtype_is_float16_32(t->dtype) && (p->role == ROLE_VECTOR ? param_vector_fits(p, t) : same_shape(p, t, 0));
 }
 
 static bool same_form(const struct tensor_view *a, const struct tensor_view *b)

@@ -102,8 +102,9 @@ static void add_alias(struct aliases *a, const char *name, int64_t n_in, const s
 
 static void alias_row(struct aliases *a, const struct param *p, const struct layout_rule *rule, const char *name)
 {
-    int64_t n_out = p->shape[p->n_dim - 2], n_in = p->shape[p->n_dim - 1];
-    bool    turns = rule->parts && rule->interleaved;
+    bool    matrix = param_is_matrix(p), turns = rule->parts && rule->interleaved;
+    int64_t n_out = matrix ? p->shape[p->n_dim - 2] : p->weight->n_out;
+    int64_t n_in = matrix ? p->shape[p->n_dim - 1] : p->weight->n_in;
     add_alias(a, name, n_in,
               &(struct param_segment){.weight = p->weight,
                                       .slice = SEGMENT_ALL,
@@ -116,7 +117,16 @@ static int alias_order(const void *x, const void *y)
 {
     const struct alias *a = x, *b = y;
     int                 d = strcmp(a->name, b->name);
-    return d ? d : a->segment.from < b->segment.from ? -1 : a->segment.from > b->segment.from;
+    if (!d)
+        d = a->segment.from < b->segment.from ? -1 : a->segment.from > b->segment.from;
+    return d ? d : a->segment.weight < b->segment.weight ? -1 : a->segment.weight > b->segment.weight;
+}
+
+/* Several rules can make one name of a row: "transformer.h.*c_attn" and "transformer.*". */
+static bool same_alias(const struct alias *a, const struct alias *b)
+{
+    return strcmp(a->name, b->name) == 0 && a->segment.weight == b->segment.weight &&
+           a->segment.from == b->segment.from;
 }
 
 void layout_targets(struct params *p, const struct model_desc *m)
@@ -127,12 +137,17 @@ void layout_targets(struct params *p, const struct model_desc *m)
             const struct param *row = &p->v[i];
             struct star         star;
             char                name[LAYOUT_NAME];
-            if (param_is_matrix(row) && rule->from && !rule->below && !rule->above &&
+            if (row->role != ROLE_BIAS && rule->from && !rule->below && !rule->above &&
                 layout_match(rule->param, row->name, &star) && layout_fill(rule->from, &star, name))
                 alias_row(&a, row, rule, name);
         }
     if (a.n)
         qsort(a.v, a.n, sizeof *a.v, alias_order);
+    size_t kept = 0;
+    for (size_t i = 0; i < a.n; i++)
+        if (!kept || !same_alias(&a.v[kept - 1], &a.v[i]))
+            a.v[kept++] = a.v[i];
+    a.n = kept;
     for (size_t i = 0, n; i < a.n; i += n) {
         struct param_segment s[FUSED_MAX];
         int64_t              n_out = 0;

@@ -88,6 +88,21 @@ void params_add_vector(struct params *p, int layer, const char *name, const char
     name_weight(p, weight, row->name, 1, param_elements(row));
 }
 
+bool param_vector_fits(const struct param *p, const struct tensor_view *t)
+{
+    int i = 0, k = 0;
+    for (;; i++, k++) {
+        while (i < p->n_dim && p->shape[i] == 1)
+            i++;
+        while (k < t->n_dim && t->shape[k] == 1)
+            k++;
+        if (i == p->n_dim || k == t->n_dim)
+            return i == p->n_dim && k == t->n_dim;
+        if (p->shape[i] != t->shape[k])
+            return false;
+    }
+}
+
 void params_add_stack(struct params *p, enum param_shard shard, int layer, const char *name, int n, int64_t out,
                       int64_t in, const char *why, struct weight *weights)
 {

@@ -77,6 +77,9 @@ int params_finish(struct params *p, struct error *e);
 /* The row of a name, NULL if there is none. */
 const struct param *params_find(const struct params *p, const char *name);
 
+/* Whether the tensor's dimensions are those of the row but for dimensions of 1, which do not matter in a vector. */
+bool param_vector_fits(const struct param *p, const struct tensor_view *t);
+
 /* Matrices, which can be quantized and take an adapter's pairs; how many it has; all its elements. */
 static inline bool param_is_matrix(const struct param *p)
 {

@@ -145,6 +145,8 @@ int params_finish_targets(struct params *p, struct error *e)
         for (int k = 0; k < name->target.n; k++)
             name->segment[k].param = of_weight[name->segment[k].weight->index];
         name->target.n_slice = stack_of(&name->target);
+        if (!param_is_matrix(name->segment->param))
+            name->target.uses = WEIGHT_VECTOR;
     }
     if (t->n)
         qsort(t->v, t->n, sizeof *t->v, compare_names);

@@ -142,3 +142,122 @@ def test_copies_are_of_the_original_model(family, tmp_path):
         write_peft(tmp_path / f"{copy}", wide_tensors(family.hf), random.Random(7), copy)
         r = mlxcel("lora", "inspect", tmp_path / f"{copy}", "-m", family.mlx)
         assert (b"o_proj.base_layer.weight is a copy of the base's weight" in r.stdout + r.stderr) == refused, r
+
+
+# Family -> part of the names of its experts, what transformers 5 has in its place, and what it calls the router. Its
+# checkpoints have other names; PEFT's files have these.
+RENAMED = {
+    "mixtral": ("block_sparse_moe.", "mlp.", "mlp.gate"),
+    "phimoe": ("block_sparse_moe.", "mlp.", "mlp.router"),
+    "minimax_m2": ("block_sparse_moe.", "mlp.", "mlp.gate"),
+    "granitemoe": ("", "", None),
+    "granitemoehybrid": ("", "", None),
+    "lfm2_moe": ("", "", None),
+    "kimi_linear": ("", "", None),
+    "nemotron_h-moe": ("backbone.", "model.", None),
+}
+
+
+def stack_pairs(pairs, rank):
+    """PEFT's A [n * rank, in] and B [out, n * rank], the experts of B innermost, of matrices one below the other."""
+    n, n_in = pairs[0][0], pairs[0][2]
+    a, b = array.array("f"), []
+    for e in range(n):
+        rows = [row for p in pairs for row in p[3][e]]
+        for row in rows + [array.array("f", bytes(4 * n_in))] * (rank - len(rows)):
+            a += row
+    for i, p in enumerate(pairs):
+        for o in range(p[1]):
+            for r in range(rank):
+                b += [p[4][e][o][r - i * RANK] if i * RANK <= r < (i + 1) * RANK else 0.0 for e in range(n)]
+    return ([n * rank, n_in], a), ([len(b) // (n * rank), n * rank], b)
+
+
+@each([f for f in RENAMED if f in FIXTURES])
+def test_names_of_transformers_5(family, tmp_path):
+    """Experts that a checkpoint has one by one, or under another name, are one fused parameter of a module there."""
+    old, new, router = RENAMED[family.name]
+    pairs, mine, peft, targets = draw_adapter(family.mlx, tmp_path / "all"), {}, {}, set()
+    drawn = tensors(tmp_path / "all")
+    for name, pair in pairs.items():
+        if name.endswith(".gate") and router:
+            hf = name.replace("block_sparse_moe.gate", router)
+            (_, _, n_in, a, b), zero = pair, [0.0] * RANK
+            peft[hf + ".lora_A.weight"] = [2 * RANK, n_in], [x for row in a[0] for x in row] + [0.0] * (RANK * n_in)
+            peft[hf + ".lora_B.weight"] = [len(b[0]), 2 * RANK], [x for row in b[0] for x in [*row, *zero]]
+        elif name.endswith((".down_proj", ".fc2")) and "switch_mlp" in name:
+            first = [name.replace("down_proj", "gate_proj"), name.replace("down_proj", "up_proj")]
+            if name.endswith("fc2"):
+                first = [name.replace("fc2", "fc1")]
+            module = name.rsplit(".switch_mlp", 1)[0].replace(old, new) + ".experts"
+            inner, outer = stack_pairs([pairs[f] for f in first], 2 * RANK), stack_pairs([pair], 2 * RANK)
+            peft[module + ".base_layer.lora_A.weight"], peft[module + ".base_layer.lora_B.weight"] = inner
+            peft[module + ".lora_A.weight"], peft[module + ".lora_B.weight"] = outer
+            targets |= {"experts." + ("up_proj" if name.endswith("fc2") else "gate_up_proj"), "experts.down_proj"}
+            for used in [name, *first]:
+                mine |= {used + half: drawn[used + half] for half in (".lora_a", ".lora_b")}
+            continue
+        else:
+            continue
+        mine |= {name + half: drawn[name + half] for half in (".lora_a", ".lora_b")}
+    (tmp_path / "mlx").mkdir()
+    write_safetensors(tmp_path / "mlx/adapters.safetensors", {n: (s, widen(d, v)) for n, (d, s, v) in mine.items()})
+    (tmp_path / "mlx/adapter_config.json").write_bytes((tmp_path / "all/adapter_config.json").read_bytes())
+    (tmp_path / "peft").mkdir()
+    write_safetensors(tmp_path / "peft/adapter_model.safetensors",
+                      {"base_model.model." + n: t for n, t in peft.items()})
+    (tmp_path / "peft/adapter_config.json").write_text(json.dumps(
+        {"peft_type": "LORA", "r": 2 * RANK, "lora_alpha": 2 * RANK * SCALE, "target_parameters": sorted(targets)}))
+    needed = family.exact(family.mlx, "--lora", tmp_path / "mlx")
+    for model in family.mlx, family.hf:
+        assert_close(family.exact(model, "--lora", tmp_path / "peft"), needed, TOLERANCE)
+
+
+@each(["gpt2"])
+def test_names_of_the_original_files(family, tmp_path):
+    """PEFT calls modules "transformer.h.0.attn.c_attn" and saves norms as "transformer.ln_f"; several rules say so."""
+    pairs, peft = draw_adapter(family.mlx, tmp_path / "mlx"), {}
+    for name, (_, out, n_in, a, b) in pairs.items():
+        hf = "base_model.model." + name.replace("model.", "transformer.", 1)
+        peft[hf + ".lora_A.weight"] = [RANK, n_in], [x for row in a[0] for x in row]
+        peft[hf + ".lora_B.weight"] = [out, RANK], [x for row in b[0] for x in row]
+    for name, (shape, values) in wide_tensors(family.mlx).items():
+        if ".ln_" in name:
+            peft["base_model.model." + name.replace("model.", "transformer.", 1)] = shape, values
+    (tmp_path / "peft").mkdir()
+    write_safetensors(tmp_path / "peft/adapter_model.safetensors", peft)
+    (tmp_path / "peft/adapter_config.json").write_text(json.dumps(
+        {"peft_type": "LORA", "r": RANK, "lora_alpha": RANK * SCALE, "fan_in_fan_out": True,
+         "modules_to_save": ["ln_1", "ln_2", "ln_f"]}))
+    needed = family.exact(family.mlx, "--lora", tmp_path / "mlx")
+    for model in family.mlx, family.hf:
+        assert_close(family.exact(model, "--lora", tmp_path / "peft"), needed, TOLERANCE)
+
+
+def rounded(dtype, values):
+    """As a tensor of the type can hold them."""
+    if dtype == "F16":
+        return widen("F16", struct.pack(f"<{len(values)}e", *values))
+    raw = bytearray(values.tobytes())
+    if dtype == "BF16":
+        raw[0::4] = raw[1::4] = bytes(len(values))
+    return array.array("f", bytes(raw))
+
+
+@each([f for f in "gpt2 stablelm apertus gpt_oss deepseek_v2 kimi_linear mamba qwen3_next nemotron_h-moe".split()
+       if f in FIXTURES])
+def test_every_parameter_replaced(family, tmp_path):
+    """A full adapter of all that a model has, norms' biases and recurrences' vectors too, makes another model of it."""
+    draw, other = random.Random(3), wide_tensors(family.mlx)
+    for name, (dtype, _, _) in tensors(family.mlx).items():
+        shape, v = other[name]
+        v = array.array("f", (x * (1 + draw.uniform(-0.3, 0.3)) + draw.uniform(-0.01, 0.01) for x in v))
+        other[name] = shape, rounded(dtype, v)
+    for folder, file in ("model", "model.safetensors"), ("full", "adapters.safetensors"):
+        (tmp_path / folder).mkdir()
+        write_safetensors(tmp_path / folder / file, other)
+    (tmp_path / "model/config.json").write_bytes((family.mlx / "config.json").read_bytes())
+    (tmp_path / "full/adapter_config.json").write_text('{"fine_tune_type": "full", "lora_parameters": null}')
+    needed = family.exact(tmp_path / "model")
+    for how in "--lora", "--adapter":
+        assert_close(family.exact(family.mlx, how, tmp_path / "full"), needed, TOLERANCE)

@@ -318,6 +318,16 @@ static void test_replaced(void **state)
         assert_true(i == 0 || r->weight->index >= r[-1].weight->index);
     }
     release(&b);
+    good(&b, FULL_CONFIG, L0 "mlp.experts.gate_up_pairs.weight:F32:3x64x64"); /* the outputs of gate and up in turns */
+    assert_int_equal(b.b.n_replaced, 2 * T_EXPERTS);
+    for (size_t i = 0; i < b.b.n_replaced; i++) {
+        const struct adapter_replaced *r = &b.b.replaced[i];
+        int64_t first = r->weight == &b.t.layer[0].gate[2] ? 0 : r->weight == &b.t.layer[0].up[2] ? 1 : -1;
+        for (int64_t o = 0; first >= 0 && o < T_FF; o++)
+            assert_true(dtype_load(r->dtype, r->data, o * T_EMBD + 5) ==
+                        adapter_value(r->name, (2 * 2 * T_FF + 2 * o + first) * T_EMBD + 5));
+    }
+    release(&b);
     table_deinit(&b.t);
 }
 
