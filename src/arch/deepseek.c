@@ -11,7 +11,6 @@
 #define WIDTH_MAX (1 << 20)
 
 static const char *const ignored[] = {"*.rotary_emb.inv_freq", "model.mtp.*", NULL};
-static const char *const kept[] = {"*.e_score_correction_bias", NULL};
 
 #define LATENT_LAYOUT KV_B_LAYOUT, EXPERTS_LAYOUT
 
@@ -29,7 +28,6 @@ static bool read_frame(struct model_desc *m, struct config *c, struct arena *a, 
     arch_frame(m, c, &(struct dense_rule){.n_context = n_context});
     m->ignore = ignored;
     m->n_part = n_part;
-    m->keep_dtype = kept;
     return arch_make_layers(m, c, a, layers);
 }
 

@@ -97,8 +97,6 @@ void arch_qwen3_next(struct model_desc *m, struct config *c, struct arena *a)
 
 static void wrap(struct model_desc *m)
 {
-    static const char *const kept[] = {"*.A_log", NULL};
-    m->keep_dtype = kept;
     m->prefix = "language_model.";
     m->layout_prefix = wrapped;
 }

@@ -264,7 +264,7 @@ void                arch_use_mamba2(struct layer_desc *l, const struct mamba2_de
 /* The kind of layer i by the list `key`: 'M' Mamba, '*' attention, '-' feed-forward, 'E' experts, of which `allowed` are. */
 char arch_layer_kind(struct config *c, const char *key, int i, const char *allowed);
 
-/* quantize.c; NULL: no exceptions. */
-const struct quantize_rule *arch_quantize_rules(const char *model_type);
+/* storage.c: quantize and keep_dtype, by model_type. */
+void arch_storage(struct model_desc *m);
 
 #endif

@@ -23,7 +23,6 @@ static const struct layout_rule layout[] = {
 };
 
 static const char *const ignored[] = {"model.mtp*", "*.rotary_emb.inv_freq", NULL};
-static const char *const kept[] = {"*.e_score_correction_bias", "*.A_log", "*.dt_bias", NULL};
 
 /* s: linear_attn_config, or NULL. */
 static struct delta_desc *read_kda(struct model_desc *m, struct config *c, struct config *s, struct arena *a)
@@ -109,7 +108,6 @@ static bool frame(struct model_desc *m, struct config *c, struct arena *a)
         m->n_context = config_int_or(c, "model_max_length", 1, (int64_t)1 << 31, m->n_context);
     m->tie = m->tie == TIE_NO ? TIE_NO : TIE_BY_FILE; /* a head in the file counts whatever the config says */
     m->ignore = ignored;
-    m->keep_dtype = kept;
     m->layout = layout;
     return arch_make_layers(m, c, a, "num_hidden_layers");
 }

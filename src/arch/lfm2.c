@@ -10,7 +10,6 @@ static const struct layout_rule moe_layout[] = {
     {0},
 };
 
-static const char *const kept[] = {"*.expert_bias", NULL};
 
 static void names(struct model_desc *m)
 {
@@ -95,7 +94,6 @@ void arch_lfm2_moe(struct model_desc *m, struct config *c, struct arena *a)
     struct moe_desc *e = arch_experts(
         c, a, &(struct expert_fields){"num_experts", 32, "num_experts_per_tok", 4, "moe_intermediate_size", 1792});
     m->layout = moe_layout;
-    m->keep_dtype = kept;
     m->name[NAME_GATE] = "feed_forward.gate_proj";
     m->name[NAME_UP] = "feed_forward.up_proj";
     m->name[NAME_DOWN] = "feed_forward.down_proj";

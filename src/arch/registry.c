@@ -178,7 +178,7 @@ int arch_describe(struct model_desc *m, struct config *c, struct arena *a, struc
         if (strcmp(families[i].model_type, type))
             continue;
         families[i].describe(m, c, a);
-        m->quantize = arch_quantize_rules(type);
+        arch_storage(m);
         err = config_report(c, e);
         return err ? err : desc_validate(m, e);
     }

@@ -74,6 +74,23 @@ def test_quantized(family, mode):
     assert_equal_folders(direct, model)
 
 
+KEPT = {"afmoe": "expert_bias", "deepseek_v3": "e_score_correction_bias", "exaone_moe": "e_score_correction_bias",
+        "glm4_moe": "e_score_correction_bias", "kimi_linear": "dt_bias", "lfm2_moe": "expert_bias",
+        "minimax_m2": "e_score_correction_bias", "nemotron_h-moe": "e_score_correction_bias", "qwen3_5": "A_log",
+        "solar_open": "e_score_correction_bias"}
+
+
+@each(KEPT)
+def test_types_that_stay(family):
+    """What mlx-lm's cast_predicate names; of each family here one kind."""
+    wide, out = family.work / "wide", family.work / "narrow"
+    familylib.write_checkpoint(family.fixture, wide, "F32")
+    mlxcel_ok("convert", wide, "-o", out, "--dtype", "bfloat16")
+    kept = {name for name, (dtype, _, _) in tensors(out).items() if dtype == "F32"}
+    assert {name for name in tensors(out) if name.endswith(KEPT[family.name])} <= kept, kept
+    assert kept and all(name.endswith(("bias", "A_log")) for name in kept), kept
+
+
 RECIPE = "--recipe", "mixed_3_6", "--group-size", "32"
 
 
