@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/dir.h"
 #include "base/num.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -86,7 +88,7 @@ static enum dtype dtype_of(const char *word)
 static int check_combination(const struct options *o, enum rewrite_what what, struct error *e)
 {
     bool recipe = o->recipe && strcmp(o->recipe, "none");
-    if (what == REWRITE_LAYOUT && (recipe || o->q.n || o->bits || o->group_size))
+    if (what == REWRITE_LAYOUT && (recipe || o->q.n || o->bits || o->group_size || strcmp(o->mode, "affine")))
         return error_set(e, ERR_USAGE, NULL, "how to quantize is said, but not -q, --quantize");
     if (what == REWRITE_QUANTIZE && recipe && (strcmp(o->mode, "affine") || o->bits))
         return error_set(e, ERR_USAGE, NULL,
@@ -94,19 +96,38 @@ static int check_combination(const struct options *o, enum rewrite_what what, st
     return 0;
 }
 
-int rewrite_gguf(const struct options *o, const char *path, struct error *e)
+/* What a GGUF file becomes other than what it holds goes through a directory within a hidden one beside the output. */
+static int convert_file(const char *path, const char *out, const struct convert_options *c, struct error *e)
 {
-    struct log             log = err_log(o->verbose);
-    struct convert_options c = {.force = o->force, .log = &log, .progress = rewrite_show_progress};
-    interrupt_hold(true); /* the directory appears whole or not at all, and no half of it stays behind */
-    int err = convert_gguf(path, o->out, &c, e);
-    interrupt_hold(false);
+    struct convert_options import = {.force = c->force, .log = c->log, .progress = c->progress};
+    struct dir_out         aside = {0};
+    char                   imported[PATH_MAX];
+    if (!c->quantize && c->dtype == DTYPE_NONE)
+        return convert_gguf(path, out, &import, e);
+    int err = dir_out_begin(&aside, out, path, c->force, e);
     if (!err)
-        err_note("made the model directory %s", o->out);
+        err = dir_out_file(&aside, "imported", imported, e);
+    if (!err)
+        err = convert_gguf(path, imported, &import, e);
+    if (!err)
+        err = convert_model(imported, out, c, e);
+    dir_out_abort(&aside);
     return err;
 }
 
-int rewrite_model(const struct options *o, const char *dir, enum rewrite_what what, struct error *e)
+static int convert(const char *source, const char *out, const struct convert_options *c, struct error *e)
+{
+    struct stat st;
+    bool        is_dir = stat(source, &st) == 0 && S_ISDIR(st.st_mode);
+    interrupt_hold(true); /* the directory appears whole or not at all, and no half of it stays behind */
+    int err = is_dir ? convert_model(source, out, c, e) : convert_file(source, out, c, e);
+    interrupt_hold(false);
+    if (!err)
+        err_note("made the model directory %s", out);
+    return err;
+}
+
+int rewrite_model(const struct options *o, const char *source, enum rewrite_what what, struct error *e)
 {
     struct log             log = err_log(o->verbose);
     struct convert_rule   *rules = calloc(o->q.n + 1, sizeof *rules);
@@ -131,13 +152,8 @@ int rewrite_model(const struct options *o, const char *dir, enum rewrite_what wh
     }
     for (size_t i = 0; i < o->q.n && !err; i++)
         err = parse_rule(o->q.v[i], &rules[i], &patterns[i], e);
-    if (!err) {
-        interrupt_hold(true); /* the directory appears whole or not at all, and no half of it stays behind */
-        err = convert_model(dir, o->out, &c, e);
-        interrupt_hold(false);
-        if (!err)
-            err_note("made the model directory %s", o->out);
-    }
+    if (!err)
+        err = convert(source, o->out, &c, e);
     for (size_t i = 0; patterns && i < o->q.n; i++)
         free(patterns[i]);
     free(patterns);

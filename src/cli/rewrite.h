@@ -9,10 +9,9 @@
 
 enum rewrite_what { REWRITE_LAYOUT, REWRITE_QUANTIZE, REWRITE_DEQUANTIZE };
 
-/* Imports the GGUF file `path` as o->out, and rewrites the model directory `dir` into o->out. Ctrl-C, SIGTERM and SIGHUP
- * stop them, and nothing stays behind: ERR_CANCELLED. */
-int rewrite_gguf(const struct options *o, const char *path, struct error *e);
-int rewrite_model(const struct options *o, const char *dir, enum rewrite_what what, struct error *e);
+/* Rewrites `source`, a model directory or a GGUF file, into o->out. Ctrl-C, SIGTERM and SIGHUP stop it, and nothing stays
+ * behind: ERR_CANCELLED. */
+int rewrite_model(const struct options *o, const char *source, enum rewrite_what what, struct error *e);
 
 /* A bar on a terminal. False when Ctrl-C came. ctx is not used. */
 bool rewrite_show_progress(void *ctx, size_t done, size_t total);

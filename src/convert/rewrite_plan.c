@@ -62,10 +62,13 @@ static bool is_never_quantized(const struct rewrite *r, const struct param *p)
 
 static int check_rule(const struct rewrite *r, const struct convert_rule *rule, struct error *e)
 {
-    const char *bare = NULL;
+    const char *bare = NULL, *example = "";
     for (size_t i = 0; i < r->n; i++) {
         const struct param *p = r->v[i].p;
-        if (!param_is_matrix(p) || !rule_matches(rule, p->name))
+        if (!param_is_matrix(p))
+            continue;
+        example = p->name;
+        if (!rule_matches(rule, p->name))
             continue;
         if (rule->form.mode == QUANT_NONE || !is_never_quantized(r, p))
             return 0;
@@ -75,7 +78,7 @@ static int check_rule(const struct rewrite *r, const struct convert_rule *rule, 
         return error_set(e, ERR_INVALID, bare, "%s is never quantized: MLX keeps it as a bare array", bare);
     return error_set(e, ERR_INVALID, "q",
                      "no matrix of the model is called '%.200s'; names are like %s, '*' stands for any characters",
-                     rule->pattern, r->v[r->n - 1].p->name);
+                     rule->pattern, example);
 }
 
 /* A recipe is about down projections before all: without them it says nothing, to mlx-lm neither. */
@@ -243,12 +246,12 @@ static int check_counts(const struct rewrite *r, struct error *e)
     if (r->change || !(r->o->quantize || r->o->dequantize) || n->changed)
         return 0;
     if (r->o->dequantize)
-        return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to dequantize, its matrices are dense", r->dir);
+        return error_set(e, ERR_INVALID, NULL, "there is nothing to dequantize, the model's matrices are dense");
     if (n->indivisible)
-        return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to quantize, groups do not divide %s%s", r->dir,
-                         n->first, n->indivisible > 1 ? " and others" : "");
-    return error_set(e, ERR_INVALID, NULL, "%s: there is nothing to quantize, its matrices are %s", r->dir,
-                     n->kept ? "quantized already (dequantize the model first)" : "all to stay dense");
+        return error_set(e, ERR_INVALID, NULL, "there is nothing to quantize, groups do not divide %s%s", n->first,
+                         n->indivisible > 1 ? " and others" : "");
+    return error_set(e, ERR_INVALID, NULL, "there is nothing to quantize, the model's matrices are %s",
+                     n->kept ? "quantized already (dequantize it first)" : "all to stay dense");
 }
 
 /* Whether some of the parameters have to be written in another layout than the files'. */
