@@ -160,6 +160,10 @@ static struct halves orient(const struct adapter_module *m, bool embedding, int6
         h.a = (struct adapter_matrix){element(a, expert * r * in), a->dtype, r, in, in, 1};
         h.b = (struct adapter_matrix){element(b, expert), b->dtype, out, r, n * r, n};
         break;
+    case ADAPTER_PEFT_STACK_TURNED: /* out: of b, the inputs; in: of a, the outputs */
+        h.a = (struct adapter_matrix){element(b, expert), b->dtype, r, out, n, n * r};
+        h.b = (struct adapter_matrix){element(a, expert * r * in), a->dtype, in, r, 1, in};
+        break;
     }
     return h;
 }
@@ -196,7 +200,8 @@ static bool refuse(struct adapter_binder *b, const struct adapter_module *m, int
 
 static bool check_kind(struct adapter_binder *b, const struct adapter_module *m, const struct param_target *t)
 {
-    bool stack = m->layout == ADAPTER_MLX_SWITCH || m->layout == ADAPTER_PEFT_STACK;
+    bool stack =
+        m->layout == ADAPTER_MLX_SWITCH || m->layout == ADAPTER_PEFT_STACK || m->layout == ADAPTER_PEFT_STACK_TURNED;
     if (!(t->uses & (WEIGHT_LINEAR | WEIGHT_EMBED)))
         return refuse(b, m, ERR_MISFIT, "is a vector of the model, which takes no pair");
     if (m->layout == ADAPTER_PEFT_EMBED && !(t->uses & WEIGHT_EMBED))
@@ -357,17 +362,12 @@ static int compare_replaced(const void *pa, const void *pb)
     return a->bias != b->bias ? a->bias - b->bias : strcmp(a->name, b->name);
 }
 
-static bool same_place(const struct adapter_pair *a, const struct adapter_pair *b)
-{
-    return a->weight == b->weight && a->row == b->row && a->col == b->col;
-}
-
 /* A pair before pair i at the same place whose module means the same to the model; NULL if there is none. */
 static const struct adapter_pair *other_spelling(const struct adapter_binder *b, size_t i, const struct param_target *t)
 {
     const struct adapter_pair *v = b->b->pair;
     struct param_target        other;
-    for (size_t k = i; k-- > 0 && same_place(&v[k], &v[i]);)
+    for (size_t k = i; k-- > 0 && adapter_same_place(&v[k], &v[i]);)
         if (adapter_resolve(b->m, v[k].module->name, &other) && other.segment == t->segment && other.slice == t->slice)
             return &v[k];
     return NULL;
@@ -379,7 +379,7 @@ static void check_spellings(struct adapter_binder *b)
     for (size_t i = 1; i < b->b->n_pair; i++) {
         const struct adapter_pair *p = &b->b->pair[i], *other = NULL;
         struct param_target        t;
-        if (same_place(p - 1, p) && adapter_resolve(b->m, p->module->name, &t) &&
+        if (adapter_same_place(p - 1, p) && adapter_resolve(b->m, p->module->name, &t) &&
             p->weight == param_target_weight(&t, t.segment, 0)) /* said once for a stack */
             other = other_spelling(b, i, &t);
         if (other)
@@ -415,29 +415,31 @@ static void check_replaced(struct adapter_binder *b)
     }
 }
 
-int adapter_bind(struct adapter_binding *out, const struct adapter_file *f, const struct model *m,
-                 struct faults *faults, struct error *e)
+int adapter_bind(struct adapter_binding *out, struct adapter_file *f, const struct model *m, struct faults *faults,
+                 struct error *e)
 {
     struct adapter_binder b = {.b = out, .f = f, .m = m, .faults = faults};
     *out = (struct adapter_binding){0};
+    adapter_settle_stacks(&b);
     for (size_t i = 0; i < f->n_module; i++)
         bind_module(&b, &f->module[i]);
     for (size_t i = 0; i < f->n_replace; i++)
         adapter_bind_replaced(&b, &f->replace[i]);
     for (size_t i = 0; i < f->n_copy; i++)
         adapter_bind_copy(&b, &f->copy[i]);
-    if (b.nomem) {
-        adapter_binding_deinit(out);
-        return error_nomem(e, "the adapter's pairs");
-    }
     if (out->n_pair)
         qsort(out->pair, out->n_pair, sizeof *out->pair, compare_pairs);
     if (out->n_replaced)
         qsort(out->replaced, out->n_replaced, sizeof *out->replaced, compare_replaced);
+    adapter_part_tied(&b);
+    adapter_warn_of_tied(&b);
     check_spellings(&b);
     check_magnitudes(&b);
     check_replaced(&b);
-    return 0;
+    if (!b.nomem)
+        return 0;
+    adapter_binding_deinit(out);
+    return error_nomem(e, "the adapter's pairs");
 }
 
 void adapter_binding_deinit(struct adapter_binding *b)

@@ -13,7 +13,7 @@
  * Embeddings. W is [V, D]; the pair of an embedding changes the lookup and, when the head is tied, the head, for
  * mlx-lm's adapters and for PEFT's alike: an adapter is a change of a parameter, so that run time and fused agree.
  * (PEFT itself differs from its own merge there: at run time it leaves a tied head alone.) A lm_head pair on a tied
- * head changes the head only. Those parameters themselves can be changed by both.
+ * head changes the head only. PEFT's pairs of both change each its own use; the same pair twice (ensure_weight_tying) is one.
  */
 #ifndef MLXCEL_ADAPT_BIND_H
 #define MLXCEL_ADAPT_BIND_H
@@ -31,6 +31,9 @@ struct adapter_matrix {
 };
 float adapter_matrix_at(const struct adapter_matrix *m, int64_t i, int64_t j);
 void  adapter_matrix_row(const struct adapter_matrix *m, int64_t i, float *out); /* [n_col] */
+
+/* Whether only a model can tell which way round the file's stacks are. */
+bool adapter_stacks_need_model(const struct adapter_file *f);
 
 /* A module's pair, one expert's (0 without a stack), as A [rank, inputs] and B [outputs, rank]; an embedding's inputs
  * are its features, its outputs its rows. */
@@ -77,9 +80,10 @@ struct adapter_binding {
 };
 
 /* Checks and binds all of f; what does not fit goes to *faults, with 0 returned, and is left out of *b. f (and m) must
- * outlive the binding. Fails itself only for want of memory. m needs no backend; a model opened by headers alone serves
+ * outlive the binding. Settles which way round PEFT's stacks are (layout of f's modules) and
+ * adds to f's warnings. Fails itself only for want of memory. m needs no backend; a model opened by headers alone serves
  * for checking. */
-int  adapter_bind(struct adapter_binding *b, const struct adapter_file *f, const struct model *m, struct faults *faults,
+int  adapter_bind(struct adapter_binding *b, struct adapter_file *f, const struct model *m, struct faults *faults,
                   struct error *e);
 void adapter_binding_deinit(struct adapter_binding *b); /* fine on a zeroed one */
 

@@ -5,18 +5,30 @@
 #include "adapt/bind.h"
 
 struct adapter_binder {
-    struct adapter_binding    *b;
-    const struct adapter_file *f;
-    const struct model        *m;
-    struct faults             *faults;
-    size_t                     pair_cap, replaced_cap; /* of b's arrays */
-    bool                       nomem;
+    struct adapter_binding *b;
+    struct adapter_file    *f;
+    const struct model     *m;
+    struct faults          *faults;
+    size_t                  pair_cap, replaced_cap; /* of b's arrays */
+    bool                    nomem;
 };
 
 /* How the original model's values of p, which PEFT's files hold, become the model's here; NULL: they are the same. */
 static inline const struct layout_rule *adapter_arithmetic(const struct adapter_binder *b, const struct param *p)
 {
     return b->f->format == ADAPTER_FORMAT_PEFT ? layout_arithmetic(&b->m->desc, p) : NULL;
+}
+
+/* Settles which way round all stacks of PEFT's are (bind_stack.c). */
+void adapter_settle_stacks(struct adapter_binder *b);
+
+/* Parts PEFT's pairs of an embedding and of its tied head; warns of an embedding without (bind_tied.c). Pairs are sorted. */
+void adapter_part_tied(struct adapter_binder *b);
+void adapter_warn_of_tied(struct adapter_binder *b);
+
+static inline bool adapter_same_place(const struct adapter_pair *a, const struct adapter_pair *b)
+{
+    return a->weight == b->weight && a->row == b->row && a->col == b->col;
 }
 
 /* Frees what replaced parameters were made into. */

@@ -12,7 +12,8 @@
  *     ADAPTER_MLX_SWITCH  a [E, r, K], b [E, O, r]
  *     ADAPTER_PEFT        a [r, K], b [O, r]
  *     ADAPTER_PEFT_EMBED  a [r, V], b [D, r]
- *     ADAPTER_PEFT_STACK  a [E * r, K] expert by expert, b [O, E * r] with the expert innermost ([O, r, E])
+ *     ADAPTER_PEFT_STACK  a [E * r, K] expert by expert, b [O, E * r] with the expert innermost ([O, r, E]);
+ *                         _TURNED: a [E * r, O], b [K, E * r]; which of the two it is, binding tells (bind_stack.c)
  *
  * Everything that can be wrong without a model is found here; what a layer takes and produces, by adapt/bind.h.
  * The formats are described in docs/adapters.md.
@@ -28,9 +29,17 @@
 
 enum adapter_format { ADAPTER_FORMAT_MLX_LM, ADAPTER_FORMAT_MLX_VLM, ADAPTER_FORMAT_PEFT };
 enum adapter_kind { ADAPTER_KIND_LORA, ADAPTER_KIND_DORA, ADAPTER_KIND_FULL };
-enum adapter_layout { ADAPTER_MLX, ADAPTER_MLX_SWITCH, ADAPTER_PEFT, ADAPTER_PEFT_EMBED, ADAPTER_PEFT_STACK };
+enum adapter_layout {
+    ADAPTER_MLX,
+    ADAPTER_MLX_SWITCH,
+    ADAPTER_PEFT,
+    ADAPTER_PEFT_EMBED,
+    ADAPTER_PEFT_STACK,
+    ADAPTER_PEFT_STACK_TURNED
+};
 
 #define ADAPTER_WARNINGS_MAX 8
+#define ADAPTER_PEFT_VERSION(major, minor, patch) (((int64_t)(major)*1000 + (minor)) * 1000 + (patch))
 
 /* The pair of one module. Both of a and b are there, of a float type, with as many dimensions as the layout has. */
 struct adapter_module {
@@ -57,6 +66,8 @@ struct adapter_file {
     enum adapter_kind      kind;
     const char            *base;           /* name of the base model that the config tells, or NULL */
     int64_t                rank;           /* that the config tells for all modules; 0: none */
+    int64_t                peft_version;   /* ADAPTER_PEFT_VERSION of the writer; 0: not told */
+    bool                   ties;           /* PEFT: ensure_weight_tying, a tied head changes with its embedding */
     bool                   fan_in_fan_out; /* PEFT: replaced matrices are stored [in, out] */
     struct adapter_module *module;         /* sorted by name */
     size_t                 n_module;

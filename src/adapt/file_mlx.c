@@ -7,6 +7,7 @@
  *
  * Which layers were trained (num_layers, in older files lora_layers, and keys) is told by the tensors.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -105,6 +106,12 @@ static void read_vlm(struct adapter_reader *r)
 {
     r->f->rank = read_rank(r->config);
     r->scale = per_rank(config_has(r->config, "alpha") ? read_scale(r->config, "alpha") : 0.1, r->f->rank);
+    if (r->f->rank > 1)
+        adapter_warn(
+            r,
+            "%s: its factor is read as alpha / rank, as mlx-vlm reads it since 0.4.5; one that was trained by an "
+            "older mlx-vlm, which took alpha alone, needs the scale %" PRId64,
+            r->f->path, r->f->rank);
 }
 
 static void name_vlm(struct adapter_reader *r, struct adapter_piece *p)

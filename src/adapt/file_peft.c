@@ -17,6 +17,7 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,6 +89,15 @@ static void read_names(struct adapter_reader *r, struct adapter_names *names, co
     }
 }
 
+/* "0.18.1", "0.19.2.dev0@3f1c"; what is no version, or null, tells nothing. */
+static int64_t read_version(struct config *c)
+{
+    unsigned    v[3] = {0};
+    const char *text = config_kind(c, "peft_version") == CONFIG_STR ? config_str(c, "peft_version") : "";
+    bool        known = sscanf(text, "%3u.%3u.%3u", &v[0], &v[1], &v[2]) >= 2;
+    return known ? ADAPTER_PEFT_VERSION(v[0], v[1], v[2]) : 0;
+}
+
 static void read_peft(struct adapter_reader *r)
 {
     struct config *c = r->config;
@@ -101,6 +111,8 @@ static void read_peft(struct adapter_reader *r)
         config_fault(c, ERR_UNSUPPORTED, "bias", "is \"%s\", \"none\", \"all\" or \"lora_only\" is needed", bias);
     r->f->base = config_str_or(c, "base_model_name_or_path", NULL);
     r->f->kind = config_bool_or(c, "use_dora", false) ? ADAPTER_KIND_DORA : ADAPTER_KIND_LORA;
+    r->f->peft_version = read_version(c);
+    r->f->ties = config_bool_or(c, "ensure_weight_tying", false);
     r->f->fan_in_fan_out = config_bool_or(c, "fan_in_fan_out", false);
     r->f->rank = config_int_or(c, "r", 1, ADAPTER_RANK_MAX, config_has(c, "r") ? 0 : 8);
     r->peft.bias = strcmp(bias, "none") != 0;

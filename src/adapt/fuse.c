@@ -126,6 +126,7 @@ static int bind(struct fuse *f, const struct model *m, size_t i, struct faults *
     struct fuse_source           *s = &f->source[i];
     const struct adapter_binding *b = &s->binding;
     int                           err = adapter_bind(&s->binding, s->file, m, faults, e);
+    adapter_file_warn(s->file, f->o.log);
     for (size_t k = 0; k < b->n_pair && !err && s->scale != 0; k++)
         err = add_pair(f, m, i, &b->pair[k], faults, e);
     for (size_t k = 0; k < b->n_replaced && !err && s->scale != 0; k++)
@@ -158,8 +159,6 @@ static int open_files(struct fuse *f, struct faults *faults, bool *whole, struct
         if (err)
             return err;
         s->scale = (float)f->o.adapter[i].scale;
-        if (s->file)
-            adapter_file_warn(s->file, f->o.log);
         *whole = *whole && s->file;
         release(s->file);
     }

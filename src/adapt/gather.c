@@ -146,6 +146,7 @@ static void read_shapes(struct adapter_module *m, int64_t config_rank)
         m->rank = a[0] == b[1] ? a[0] : 0;
         break;
     case ADAPTER_PEFT_STACK:
+    case ADAPTER_PEFT_STACK_TURNED:
         if (a[0] == b[1] && config_rank && a[0] % config_rank == 0) {
             m->rank = config_rank;
             m->n_expert = a[0] / config_rank;

@@ -25,10 +25,15 @@ static void sources_deinit(struct sources *s)
     model_free(s->model);
 }
 
-static int check_fit(const struct sources *s, const struct adapter_file *f, struct faults *faults, struct error *e)
+static int check_fit(const struct sources *s, struct adapter_file *f, struct faults *faults, struct error *e)
 {
     struct adapter_binding b = {0};
     int                    err = s->model ? adapter_bind(&b, f, s->model, faults, e) : 0;
+    if (!s->model && adapter_stacks_need_model(f))
+        faults_add(faults, ERR_INVALID, f->path,
+                   "%s has pairs of stacked experts, of which only the model tells which half is the input's in "
+                   "files of this version of PEFT: name it with -m",
+                   f->path);
     adapter_binding_deinit(&b);
     return err;
 }

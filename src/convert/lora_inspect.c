@@ -202,7 +202,7 @@ static int put_norms(json_t *layer, const struct adapter_binding *b, const struc
     return err;
 }
 
-static int put_fit(json_t *facts, const struct adapter_file *f, const char *dir, struct faults *faults, struct error *e)
+static int put_fit(json_t *facts, struct adapter_file *f, const char *dir, struct faults *faults, struct error *e)
 {
     struct adapter_binding b = {0};
     struct model          *m = NULL;

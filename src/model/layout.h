@@ -87,6 +87,9 @@ static inline bool layout_has_arithmetic(const struct layout_rule *rule)
 /* The rule that changes the row's values, whatever layout its files have; NULL: none does. */
 const struct layout_rule *layout_arithmetic(const struct model_desc *m, const struct param *p);
 
+/* Whether the original model has the row's matrices as [.., in, out]. */
+bool layout_is_transposed(const struct model_desc *m, const struct param *p);
+
 /* n values of output o of the original model become those of the MLX layout. */
 void layout_values(const struct layout_rule *rule, int64_t o, float *x, int64_t n);
 

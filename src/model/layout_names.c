@@ -53,6 +53,15 @@ const struct layout_rule *layout_arithmetic(const struct model_desc *m, const st
     return NULL;
 }
 
+bool layout_is_transposed(const struct model_desc *m, const struct param *p)
+{
+    struct star star;
+    for (const struct layout_rule *rule = m->layout; rule && rule->param; rule++)
+        if (rule->from && rule->transposed && layout_match(rule->param, p->name, &star))
+            return true;
+    return false;
+}
+
 float layout_factor(const struct layout_rule *rule, int64_t o, int64_t *end)
 {
     const struct layout_scale *s = rule->scale;

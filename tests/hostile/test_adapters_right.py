@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from adapters import (ALL, DOWN, K, NORM, Q, SCALE, TAKES_DOWN, TAKES_Q, Adapter, Dense, both, config, drop, logits,
+from adapters import (ALL, DOWN, EMBED, K, NORM, Q, RANK, SCALE, TAKES_DOWN, TAKES_Q, Adapter, Dense, both, config, drop, logits,
                       merged, pair, put,
                       refusal, spoil, values, write_models)
 from tiny import FF, VOCAB, WIDTH
@@ -169,6 +169,24 @@ def test_head_by_file(tied, models, tmp_path):
     assert logits(model, tmp_path, Adapter(modules=()).pair("lm_head", n_out=VOCAB).write(tmp_path / "right")) != plain
     message = refusal(model, tmp_path, Adapter(modules=()).pair("lm_head", 16, VOCAB).write(tmp_path / "wrong"))
     assert "lm_head takes 32 input features and produces 262; lora_a is [16, 4]" in message
+
+
+def test_embedding_and_tied_head(models, tmp_path):
+    """PEFT's pairs of both change each its own use; the same pair twice, which ensure_weight_tying writes, is one."""
+    apart, a = Dense(tied=True), Adapter("peft", modules=()).pair("lm_head", n_out=VOCAB)
+    apart.config["tie_word_embeddings"] = False
+    apart.tensors["lm_head.weight"] = apart.tensors[EMBED + ".weight"]
+    embed, head = "base_model.model." + EMBED, a.names("lm_head")
+    a.put(embed + ".lora_embedding_A", [RANK, VOCAB])
+    a.put(embed + ".lora_embedding_B", [WIDTH, RANK])
+    adapter = a.write(tmp_path / "both")
+    assert logits(models["tied"], tmp_path, adapter) == logits(apart.write(tmp_path / "apart"), tmp_path, adapter)
+    for half, other in ("a", "B"), ("b", "A"):
+        columns = zip(*values(a.tensors[f"{embed}.lora_embedding_{other}"]))
+        a.put(head[half], a.tensors[head[half]][1], values=[x for c in columns for x in c])
+    twice = a.write(tmp_path / "twice")
+    drop(head["a"], head["b"])(a)
+    assert logits(models["tied"], tmp_path, twice) == logits(models["tied"], tmp_path, a.write(tmp_path / "once"))
 
 
 REPLACED = [(NORM + ".weight", [WIDTH]), ("lm_head.weight", [VOCAB, WIDTH]), (Q + ".weight", [WIDTH, WIDTH]),

@@ -241,6 +241,29 @@ static void test_peft_stack(void **state)
             for (int64_t i = 0; i < 64; i++)
                 near(delta_of(&b.b, o % 2 ? &l->up[e] : &l->gate[e], o / 2, i), stack_delta(X, e, o, i, T_EMBD));
     release(&b);
+    /* square, so that its version tells that A reads what the parameter has first, the outputs */
+    for (int k = 0; k < 3; k++) {
+        static const char *const version[] = {"0.18.1", "0.19.0", "0.19.1"};
+        char                     config[256];
+        snprintf(config, sizeof config, "%s%s\"}",
+                 "{\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 8, \"target_parameters\": "
+                 "[\"experts.gate_up_pairs\"], \"peft_version\": \"",
+                 version[k]);
+        good(&b, config, BASE X ".lora_A.weight:F32:12x64 " BASE X ".lora_B.weight:F32:64x12");
+        for (int64_t o = 0; o < 64; o++)
+            near(delta_of(&b.b, o % 2 ? &l->up[2] : &l->gate[2], o / 2, 7),
+                 k < 2 ? stack_delta(X, 2, 7, o, T_EMBD) : stack_delta(X, 2, o, 7, T_EMBD));
+        release(&b);
+    }
+    /* beside others that are not square, these tell */
+    good(&b, PEFT_CONFIG(", \"target_parameters\": [\"experts.gate_up_pairs\", \"experts.down_proj\"]"),
+         BASE X ".lora_A.weight:F32:12x64 " BASE X ".lora_B.weight:F32:32x12 " BASE X
+                ".base_layer.lora_A.weight:F32:12x64 " BASE X ".base_layer.lora_B.weight:F32:64x12");
+    for (int64_t o = 0; o < 64; o++) {
+        near(delta_of(&b.b, &l->down[2], o, 7), stack_delta(X, 2, 7, o, T_EMBD));
+        near(delta_of(&b.b, o % 2 ? &l->up[2] : &l->gate[2], o / 2, 7), stack_delta(X ".base_layer", 2, 7, o, T_EMBD));
+    }
+    release(&b);
     /* one expert's own module */
     good(&b, PEFT_CONFIG(""), PEFT(L1 "mlp.experts.2.down_proj", 32, 64));
     assert_int_equal(b.b.n_pair, 1);
