@@ -218,6 +218,7 @@ static int write_matrices(struct work *k, struct pool *pool, struct error *e)
         if (!err && k->source.n_out > 0 && k->source.n_in > 0)
             pool_run(pool, member, k);
         free(memory);
+        planes_of_matrix(k->v->p, i, checkpoint_release);
         if (k->failed && e)
             *e = k->error;
         err = err ? err : k->failed ? k->error.code : 0;

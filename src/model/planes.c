@@ -135,6 +135,21 @@ void planes_tensors(const struct param *p, void (*f)(const struct tensor_view *t
             f(p->source.plane[k][i]);
 }
 
+void planes_of_matrix(const struct param *p, int i, void (*f)(const struct tensor_view *t))
+{
+    const struct param_source *s = &p->source;
+    for (int k = 0; k < PLANES && p->bytes; k++) {
+        const struct tensor_view *t = s->plane[k] ? s->plane[k][s->apart ? i : 0] : NULL;
+        struct tensor_view        part = t ? *t : (struct tensor_view){0};
+        if (t && !s->apart) {
+            part.size /= (size_t)param_stack(p);
+            part.data = bytes_at(t->data, (size_t)i * part.size);
+        }
+        if (t)
+            f(&part);
+    }
+}
+
 /* --- making ------------------------------------------------------------------------------------------------------- */
 
 void planes_vector(const struct param *p, int i, float *out)

@@ -23,6 +23,8 @@ bool planes_are_there(const struct param *p);
 
 /* Calls f for every tensor of a bound row. */
 void planes_tensors(const struct param *p, void (*f)(const struct tensor_view *t));
+/* Calls f for what matrix i of p has of every tensor. */
+void planes_of_matrix(const struct param *p, int i, void (*f)(const struct tensor_view *t));
 
 /* --- planes that a weight has instead of its own until they are dropped, the latest first --- */
 

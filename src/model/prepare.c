@@ -62,8 +62,10 @@ static int prepare_row(const struct prepare *k, struct param *row, struct error 
         err = k->change->open(k->change->ctx, row, e);
     if (!err && row->role == ROLE_BIAS)
         err = prepare_bias(k, row, e);
-    for (int i = 0; row->role != ROLE_BIAS && i < param_stack(row) && !err; i++)
+    for (int i = 0; row->role != ROLE_BIAS && i < param_stack(row) && !err; i++) {
         err = prepare_weight(k, row, i, e);
+        planes_of_matrix(row, i, checkpoint_release);
+    }
     if (row->fused)
         k->change->close(k->change->ctx);
     return err;

@@ -2,6 +2,7 @@
 tools/make_convert_reference.py)."""
 import hashlib
 import json
+import math
 import os
 import resource
 import shutil
@@ -243,24 +244,48 @@ def test_values_beyond_the_type(tmp_path):
     quantize(tmp_path / "out", source=source)
 
 
-def big_source(path):
-    """A model of random bytes that takes a while: one layer, a large vocabulary."""
-    config = json.loads((TINY / "config.json").read_text())
-    config.update(vocab_size=200_000, num_hidden_layers=1)
-    path.mkdir()
-    (path / "config.json").write_text(json.dumps(config))
-    shapes = {n: t[1] for n, t in planes(TINY / "model.safetensors").items() if ".layers.1." not in n}
-    shapes["model.embed_tokens.weight"] = shapes["lm_head.weight"] = [200_000, 64]
+def write_hole(path, config, dtype, shapes):
+    """A model whose weights are a hole in the file."""
     header, at = {}, 0
     for name, shape in shapes.items():
-        size = 2 * shape[0] * (shape[1] if len(shape) == 2 else 1)
-        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + size]}
+        size = {"BF16": 2, "F32": 4}[dtype] * math.prod(shape)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + size]}
         at += size
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
+    path.mkdir()
+    (path / "config.json").write_text(json.dumps(config))
     with open(path / "model.safetensors", "wb") as f:
         f.write(struct.pack("<Q", len(text)) + text)
         f.truncate(8 + len(text) + at)
+
+
+def big_source(path):
+    """A model that takes a while: one layer, a large vocabulary."""
+    config = json.loads((TINY / "config.json").read_text())
+    config.update(vocab_size=200_000, num_hidden_layers=1)
+    shapes = {n: t[1] for n, t in planes(TINY / "model.safetensors").items() if ".layers.1." not in n}
+    shapes["model.embed_tokens.weight"] = shapes["lm_head.weight"] = [200_000, 64]
+    write_hole(path, config, "BF16", shapes)
+
+
+def test_memory_does_not_grow_with_the_experts(tmp_path):
+    """64 of 3 MB, each a hole in the file: no stack of them is in memory as a whole."""
+    source, wide, n = tmp_path / "source", 512, 64
+    config = {"model_type": "qwen3_moe", "hidden_size": wide, "num_hidden_layers": 1, "num_attention_heads": 1,
+              "num_key_value_heads": 1, "head_dim": 64, "intermediate_size": wide, "moe_intermediate_size": wide,
+              "num_experts": n, "num_experts_per_tok": 2, "vocab_size": 16, "tie_word_embeddings": True}
+    layer = {"input_layernorm.weight": [wide], "post_attention_layernorm.weight": [wide], "mlp.gate.weight": [n, wide],
+             "self_attn.o_proj.weight": [wide, 64]}
+    layer |= {f"self_attn.{x}_norm.weight": [64] for x in "qk"} | {f"self_attn.{x}_proj.weight": [64, wide] for x in "qkv"}
+    layer |= {f"mlp.experts.{e}.{x}_proj.weight": [wide, wide] for e in range(n) for x in ("gate", "up", "down")}
+    write_hole(source, config, "F32", {"model.embed_tokens.weight": [16, wide], "model.norm.weight": [wide]}
+               | {f"model.layers.0.{name}": shape for name, shape in layer.items()})
+    p = subprocess.Popen([PROGRAM, "quantize", "-m", source, "-o", tmp_path / "out", "--bits", "2"])
+    _, status, used = os.wait4(p.pid, 0)
+    p.returncode = os.waitstatus_to_exitcode(status)
+    assert p.returncode == 0
+    assert used.ru_maxrss < 50_000  # kB
 
 
 @pytest.mark.parametrize("sig, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129),
