@@ -47,10 +47,10 @@ static int check_scale(const struct adapter_use *u, struct error *e)
 {
     const struct adapter *a = u->adapter;
     if (!isfinite(u->scale))
-        return error_set(e, ERR_INVALID, "scale", "the scale of adapter %s is %g, it must be finite", a->info.path,
+        return error_set(e, ERR_INVALID, "lora", "the scale of adapter %s is %g, it must be finite", a->info.path,
                          (double)u->scale);
     if (!isfinite(u->scale * a->scale))
-        return error_set(e, ERR_INVALID, "scale",
+        return error_set(e, ERR_INVALID, "lora",
                          "the scale of adapter %s is %g, which times its own of %g is beyond float32", a->info.path,
                          (double)u->scale, (double)a->scale);
     return 0;

@@ -196,8 +196,12 @@ static int start(struct http *h, struct reply *r, json_t *body, struct error *e)
                   : prompts_read(&p, json_object_get(body, "prompt"), r->params.parse_special, s->model, e);
     if (!err)
         err = make_choices(r, p.n, e);
-    if (!err)
+    while (!err) {
         err = job_start(&r->job, s, &r->params, (const int32_t *const *)p.ids, p.n_ids, p.n, http_socket(h), e);
+        if (err != ERR_INVALID || !lora_choice_is_stale(s, &r->params))
+            break;
+        err = lora_choose_model(s, body, &r->params, e);
+    }
     if (err == ERR_CONTEXT && r->api == API_CHAT)
         snprintf(e->param, sizeof e->param, "messages");
     prompts_deinit(&p);

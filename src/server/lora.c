@@ -3,6 +3,7 @@
 
 #include <float.h>
 #include <microhttpd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,6 +111,28 @@ int lora_choose_model(struct server *s, const json_t *body, struct request_param
     }
     mlxcel_free(list);
     return err;
+}
+
+bool lora_choice_is_stale(struct server *s, struct request_params *p)
+{
+    struct mlxcel_lora_info *list = NULL;
+    size_t                   n = 0;
+    if (!p->model || mlxcel_lora_list(s->model, &list, &n, NULL))
+        return false;
+    size_t i = place_of(list, n, p->model);
+    bool   there = false;
+    for (size_t k = 0; i < n && k < p->sampling.n_lora; k++)
+        there |= p->lora[k].id == list[i].id;
+    mlxcel_free(list);
+    if (there)
+        return false;
+    free(p->lora);
+    free(p->model);
+    p->lora = NULL;
+    p->model = NULL;
+    p->sampling.lora = NULL;
+    p->sampling.n_lora = 0;
+    return true;
 }
 
 /* ---- models ---- */
@@ -259,6 +282,8 @@ static int load_adapter(struct server *s, const json_t *body, const char *name, 
         err = error_import(e, &why);
         if (err != ERR_NOT_FOUND && err != ERR_NOMEM)
             e->code = ERR_INVALID; /* what the request named is at fault, not the server */
+        if (strcmp(e->param, "lora_name") != 0)
+            snprintf(e->param, sizeof e->param, "lora_path");
     }
     if (!err)
         set_gone(s, name, false);

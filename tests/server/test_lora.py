@@ -347,11 +347,12 @@ def test_who_may_load(two, files):
 def test_flood_of_loads(files):
     """Many clients that load and unload the same names at once: every answer is one of those that are due."""
     with Server() as s:
-        seen = set()
+        seen, asked = set(), set()
 
         def flood(k):
             for i in range(10):
                 seen.add(load(s, f"n{(k + i) % 3}", files / "abc"[i % 3])[0])
+                asked.add(s.post("/v1/completions", {**PROMPT, "max_tokens": 1, "model": f"n{i % 3}"})[0])
                 seen.add(unload(s, f"n{(k + i) % 3}")[0])
 
         threads = [threading.Thread(target=flood, args=(k,)) for k in range(8)]
@@ -359,7 +360,7 @@ def test_flood_of_loads(files):
             t.start()
         for t in threads:
             t.join()
-        assert seen <= {200, 400, 404} and 200 in seen
+        assert seen <= {200, 400, 404} and 200 in seen and asked <= {200, 404}
         for name in list(adapters(s)):
             assert unload(s, name)[0] == 200
         assert s.request("GET", "/lora-adapters")[2] == []
