@@ -32,6 +32,9 @@ struct adapter_matrix {
 float adapter_matrix_at(const struct adapter_matrix *m, int64_t i, int64_t j);
 void  adapter_matrix_row(const struct adapter_matrix *m, int64_t i, float *out); /* [n_col] */
 
+/* What a module's name (ours, or one that a wrapper of the model has put a prefix to) means to the model. */
+bool adapter_resolve(const struct model *m, const char *name, struct param_target *t);
+
 /* Whether only a model can tell which way round the file's stacks are. */
 bool adapter_stacks_need_model(const struct adapter_file *f);
 

@@ -34,9 +34,6 @@ static inline bool adapter_same_place(const struct adapter_pair *a, const struct
 /* Frees what replaced parameters were made into. */
 void adapter_free_made(struct adapter_binding *b);
 
-/* What a module's name (ours, or one that a wrapper of the model has put a prefix to) means to the model. */
-bool adapter_resolve(const struct model *m, const char *name, struct param_target *t);
-
 /* The fault of a name that means nothing to the model; what tells the shape it was found with. */
 void adapter_unclaimed(struct adapter_binder *b, const struct tensor_view *t, const char *name);
 

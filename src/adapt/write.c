@@ -41,12 +41,21 @@ void adapter_sum_check(const struct adapter_file *f, enum adapter_format format,
 
 /* --- the sum's numbers ------------------------------------------------------------------------------------------ */
 
+static bool concerns(const struct adapter_part *p, int64_t expert)
+{
+    return p->expert < 0 || p->expert == expert;
+}
+
 static int64_t rank_of(const struct adapter_sum_module *m)
 {
-    int64_t rank = 0;
-    for (size_t i = 0; i < m->n_part; i++)
-        rank += m->part[i].module->rank;
-    return rank;
+    int64_t most = 0;
+    for (int64_t k = 0; k < MAX(m->n_expert, 1); k++) {
+        int64_t rank = 0;
+        for (size_t i = 0; i < m->n_part; i++)
+            rank += concerns(&m->part[i], k) ? m->part[i].module->rank : 0;
+        most = MAX(most, rank);
+    }
+    return most;
 }
 
 static double total_of(const struct adapter_part *p)
@@ -192,20 +201,18 @@ static enum dtype entry_dtype(const struct adapter_sum_module *m, enum half half
 static bool make_entry(const struct adapter_sum *s, const struct adapter_sum_module *m, enum half half,
                        const struct numbers *n, struct arena *names, struct entry *x)
 {
-    struct adapter_matrix a, b;
-    bool                  peft = s->format == ADAPTER_FORMAT_PEFT;
-    int64_t               n_expert = m->part[0].module->n_expert, rank = peft ? rank_of(m) : n->rank;
-    adapter_module_pair(m->part[0].module, m->embedding, 0, &a, &b);
-    int64_t rows = half == HALF_A ? rank : b.n_row, cols = half == HALF_A ? a.n_col : rank;
+    bool    peft = s->format == ADAPTER_FORMAT_PEFT;
+    int64_t rank = peft ? rank_of(m) : n->rank;
+    int64_t rows = half == HALF_A ? rank : m->n_out, cols = half == HALF_A ? m->n_in : rank;
     *x = (struct entry){.m = m, .half = half, .rank = rank};
     /* mlx-lm keeps [inputs, rank] and [rank, outputs], of an embedding [rows, rank] and [rank, features], of a stack
      * [rank, inputs] and [outputs, rank] for each expert; PEFT [rank, inputs] and [outputs, rank], of an embedding
      * [features, rank] and [rank, rows]. */
-    x->transposed = half != HALF_MAGNITUDE && !n_expert && peft == m->embedding;
+    x->transposed = half != HALF_MAGNITUDE && !m->n_expert && peft == m->embedding;
     x->view = (struct tensor_view){.name = entry_name(s, m, half, names), .dtype = entry_dtype(m, half, n)};
     int d = 0;
-    if (n_expert)
-        x->view.shape[d++] = n_expert;
+    if (m->n_expert)
+        x->view.shape[d++] = m->n_expert;
     x->view.shape[d++] = x->transposed ? cols : rows;
     if (half != HALF_MAGNITUDE)
         x->view.shape[d++] = x->transposed ? rows : cols;
@@ -228,12 +235,14 @@ static void fill(const struct entry *x, int64_t expert, bool fold, float *v)
     for (size_t i = 0; i < x->m->n_part; i++) {
         const struct adapter_part *p = &x->m->part[i];
         struct adapter_matrix      a, b;
-        adapter_module_pair(p->module, x->m->embedding, expert, &a, &b);
+        if (!concerns(p, expert))
+            continue;
+        adapter_module_pair(p->module, x->m->embedding, p->expert < 0 ? expert : 0, &a, &b);
         for (int64_t j = 0; x->half == HALF_A && j < a.n_row; j++)
             adapter_matrix_row(&a, j, v + (at + j) * a.n_col);
-        for (int64_t o = 0; x->half == HALF_B && o < b.n_row; o++) {
-            float *row = v + o * x->rank + at;
-            adapter_matrix_row(&b, o, row);
+        for (int64_t o = 0; x->half == HALF_B && o < p->n_row; o++) {
+            float *row = v + (p->row + o) * x->rank + at;
+            adapter_matrix_row(&b, p->from + o * p->step, row);
             for (int64_t j = 0; fold && j < b.n_col; j++)
                 row[j] *= (float)total_of(p);
         }
@@ -260,14 +269,15 @@ static int check_finite(const struct entry *x, const float *v, size_t n, struct 
 
 static int append(const struct entry *x, const struct numbers *n, struct safetensors_writer *w, struct error *e)
 {
-    const struct tensor_view *t = &x->view;
+    const struct tensor_view  *t = &x->view;
+    const struct adapter_part *first = x->m->part;
     if (x->half == HALF_MAGNITUDE)
-        return safetensors_writer_append(w, x->m->part[0].module->magnitude->data, t->size, e);
-    int64_t n_expert = MAX(x->m->part[0].module->n_expert, 1), rows = t->shape[t->n_dim - 2],
-            cols = t->shape[t->n_dim - 1];
-    size_t size = (size_t)(rows * cols);
-    float *v = calloc(2 * size + 1, sizeof *v);
-    int    err = 0;
+        return safetensors_writer_append(
+            w, (const char *)first->module->magnitude->data + (size_t)first->from * dtype_size(t->dtype), t->size, e);
+    int64_t n_expert = MAX(x->m->n_expert, 1), rows = t->shape[t->n_dim - 2], cols = t->shape[t->n_dim - 1];
+    size_t  size = (size_t)(rows * cols);
+    float  *v = calloc(2 * size + 1, sizeof *v);
+    int     err = 0;
     if (!v)
         return error_nomem(e, t->name);
     for (int64_t k = 0; k < n_expert && !err; k++) {

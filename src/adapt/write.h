@@ -11,15 +11,19 @@
 #include "adapt/file.h"
 #include "base/dir.h"
 
+/* The module's outputs from, from + step, ... are n_row of the sum's, from `row` on. */
 struct adapter_part {
     const struct adapter_module *module;
     double                       factor; /* of its own scale */
+    int     expert; /* of the sum's stack, the only one that it changes; -1: each by a pair of its own */
+    int64_t from, step, n_row, row;
 };
 
 struct adapter_sum_module {
     const char          *name;
     bool                 embedding;
-    struct adapter_part *part; /* of equal inputs, outputs and experts */
+    int64_t              n_in, n_out, n_expert; /* an embedding's are features and rows; n_expert 0: no stack */
+    struct adapter_part *part;
     size_t               n_part;
 };
 
@@ -38,7 +42,8 @@ struct adapter_sum {
  * formats differ in it, and only the caller knows what is an embedding.) */
 void adapter_sum_check(const struct adapter_file *f, enum adapter_format format, struct faults *faults);
 
-/* The config and the tensors into a directory. All parts passed adapter_sum_check; a module with DoRA has one part. */
+/* The config and the tensors into a directory. All parts passed adapter_sum_check; a module with DoRA has one part,
+ * of all its rows. */
 int adapter_sum_write(const struct adapter_sum *s, const struct dir_out *out, struct error *e);
 
 #endif

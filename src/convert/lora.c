@@ -71,7 +71,7 @@ static bool is_embedding(const struct sources *s, const struct adapter_module *m
     struct param_target      t;
     if (m->layout != ADAPTER_MLX)
         return m->layout == ADAPTER_PEFT_EMBED;
-    if (s->model && params_target(&s->model->params, m->name, &t))
+    if (s->model && adapter_resolve(s->model, m->name, &t))
         return t.uses & WEIGHT_EMBED;
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (!strcmp(last, names[i]))
@@ -82,27 +82,26 @@ static bool is_embedding(const struct sources *s, const struct adapter_module *m
 struct member {
     const struct adapter_file   *file;
     const struct adapter_module *module;
-    double                       factor;
+    struct adapter_sum_module    to; /* what it belongs to, without the parts */
+    struct adapter_part          part;
     size_t                       order; /* of the files */
 };
 
 static int member_order(const void *a, const void *b)
 {
     const struct member *x = a, *y = b;
-    int                  c = strcmp(x->module->name, y->module->name);
+    int                  c = strcmp(x->to.name, y->to.name);
     return c ? c : x->order < y->order ? -1 : x->order > y->order;
 }
 
-static void compare_shapes(const struct sources *s, const struct member *x, const struct member *y, struct faults *f)
+static void compare_shapes(const struct member *x, const struct member *y, struct faults *f)
 {
-    struct adapter_matrix a[2], b[2];
-    adapter_module_pair(x->module, is_embedding(s, x->module), 0, &a[0], &b[0]);
-    adapter_module_pair(y->module, is_embedding(s, y->module), 0, &a[1], &b[1]);
-    if (a[0].n_col != a[1].n_col || b[0].n_row != b[1].n_row || x->module->n_expert != y->module->n_expert)
+    const struct adapter_sum_module *a = &x->to, *b = &y->to;
+    if (a->n_in != b->n_in || a->n_out != b->n_out || a->n_expert != b->n_expert)
         faults_add(f, ERR_MISFIT, x->module->name,
                    "%s takes %lld input features and produces %lld in %s, but %lld and %lld in %s", x->module->name,
-                   (long long)a[0].n_col, (long long)b[0].n_row, x->file->path, (long long)a[1].n_col,
-                   (long long)b[1].n_row, y->file->path);
+                   (long long)a->n_in, (long long)a->n_out, x->file->path, (long long)b->n_in, (long long)b->n_out,
+                   y->file->path);
 }
 
 /* mlx-lm has a magnitude for each row of an embedding, PEFT for each column. */
@@ -125,7 +124,7 @@ static void refuse_factors(const struct sources *s, const struct adapter_sum *su
 {
     struct param_target t;
     if (!s->model || is_peft(x->file) == (sum->format == ADAPTER_FORMAT_PEFT) ||
-        !params_target(&s->model->params, x->module->name, &t))
+        !adapter_resolve(s->model, x->module->name, &t))
         return;
     for (int i = 0; i < t.n; i++) {
         const struct layout_rule *rule = layout_arithmetic(&s->model->desc, t.segment[i].param);
@@ -147,33 +146,94 @@ static int make_sum(const struct sources *s, struct member *v, size_t n, struct 
     if (!sum->module || !*parts)
         return error_nomem(e, "the adapter's modules");
     for (size_t i = 0; i < n; i++) {
-        bool first = i == 0 || strcmp(v[i].module->name, v[i - 1].module->name);
-        bool embedding = is_embedding(s, v[i].module);
-        refuse_embedding(sum, &v[i], embedding, faults);
+        bool first = i == 0 || strcmp(v[i].to.name, v[i - 1].to.name);
+        refuse_embedding(sum, &v[i], v[i].to.embedding, faults);
         refuse_factors(s, sum, &v[i], faults);
-        (*parts)[i] = (struct adapter_part){v[i].module, v[i].factor};
-        if (first)
-            sum->module[sum->n_module++] = (struct adapter_sum_module){v[i].module->name, embedding, &(*parts)[i], 0};
-        else
-            compare_shapes(s, &v[i - 1], &v[i], faults);
+        (*parts)[i] = v[i].part;
+        if (first) {
+            sum->module[sum->n_module] = v[i].to;
+            sum->module[sum->n_module++].part = &(*parts)[i];
+        } else {
+            compare_shapes(&v[i - 1], &v[i], faults);
+        }
         sum->module[sum->n_module - 1].n_part++;
     }
     return 0;
 }
 
-static int list_members(const struct sources *s, const struct convert_adapter *v, struct member **out, size_t *n,
-                        struct error *e)
+struct members {
+    struct member *v;
+    size_t         n, cap;
+    bool           nomem;
+};
+
+static void add_member(struct members *l, const struct member *m)
 {
-    size_t cap = 0;
+    struct member *v = vec_room(l->v, l->n, &l->cap, sizeof *v);
+    l->nomem |= !v;
+    if (!v)
+        return;
+    l->v = v;
+    l->v[l->n++] = *m;
+}
+
+/* As its file names it. */
+static void add_as_named(const struct sources *s, struct members *l, struct member m)
+{
+    struct adapter_matrix a, b;
+    bool                  embedding = is_embedding(s, m.module);
+    adapter_module_pair(m.module, embedding, 0, &a, &b);
+    m.to = (struct adapter_sum_module){m.module->name, embedding, a.n_col, b.n_row, m.module->n_expert, NULL, 0};
+    m.part.expert = -1;
+    m.part.step = 1;
+    m.part.n_row = b.n_row;
+    add_member(l, &m);
+}
+
+static void refuse_member(const struct member *m, const char *what, struct faults *f)
+{
+    faults_add(f, ERR_UNSUPPORTED, m->module->name, "%s: %s %s", m->file->path, m->module->spelled, what);
+}
+
+/* As MLX's layout has it: fused where the original is not or the other way round, stacks for single experts. */
+static void add_as_stored(struct members *l, struct member m, const struct param_target *t, struct faults *f)
+{
+    for (int i = 0; i < t->n; i++) {
+        const struct param_segment *g = &t->segment[i];
+        const struct param         *p = g->param;
+        const struct weight        *w = p->weight;
+        int                         slice = g->slice != SEGMENT_ALL ? g->slice : t->slice;
+        if (g->transposed || g->slice != SEGMENT_ALL)
+            refuse_member(&m, "changes a layer that MLX keeps head by head, where mlx-lm has no pairs", f);
+        else if (t->uses != p->uses && p->role == ROLE_EMBED)
+            refuse_member(&m, "changes one use of a matrix that is embedding and head, which mlx-lm cannot say", f);
+        else if (m.module->magnitude && (g->step != 1 || g->n_row != w->n_out))
+            refuse_member(&m, "has DoRA for a part of what MLX stores as one, which mlx-lm cannot say", f);
+        m.to = (struct adapter_sum_module){
+            p->name, t->uses & WEIGHT_EMBED, w->n_in, w->n_out, p->n_dim == 3 ? p->shape[0] : 0, NULL, 0};
+        m.part.expert = p->n_dim == 3 && slice != SEGMENT_ALL ? slice : -1;
+        m.part.from = g->from;
+        m.part.step = g->step;
+        m.part.n_row = g->n_row;
+        m.part.row = g->row;
+        add_member(l, &m);
+    }
+}
+
+/* With a model and for mlx-lm, modules are called and cut as its layers are. */
+static void list_members(const struct sources *s, const struct convert_adapter *v, bool mlx, struct members *l,
+                         struct faults *f)
+{
+    struct param_target t;
     for (size_t i = 0; i < s->n; i++)
         for (size_t k = 0; k < s->file[i]->n_module && v[i].scale != 0; k++) {
-            struct member *m = vec_room(*out, *n, &cap, sizeof *m);
-            if (!m)
-                return error_nomem(e, "the adapter's modules");
-            *out = m;
-            m[(*n)++] = (struct member){s->file[i], &s->file[i]->module[k], v[i].scale, i};
+            const struct adapter_module *module = &s->file[i]->module[k];
+            struct member m = {s->file[i], module, .part = {.module = module, .factor = v[i].scale}, .order = i};
+            if (mlx && s->model && adapter_resolve(s->model, module->name, &t))
+                add_as_stored(l, m, &t, f);
+            else
+                add_as_named(s, l, m);
         }
-    return 0;
 }
 
 static int write_sum(const struct sources *s, const struct adapter_sum *sum, const struct lora_output *o,
@@ -203,31 +263,44 @@ static const char *base_of(const struct sources *s, const struct log *log)
     return base;
 }
 
+/* mlx-lm has other names for experts than PEFT, which only a model tells. */
+static void warn_of_names(const struct sources *s, const struct members *l, const struct log *log)
+{
+    for (size_t i = 0; i < l->n && !s->model; i++)
+        if (is_peft(l->v[i].file) && strstr(l->v[i].to.name, ".experts")) {
+            log_warning(log, "%s keeps its names of experts, which mlx-lm does not know; with -m it gets mlx-lm's",
+                        l->v[i].file->path);
+            return;
+        }
+}
+
 static int add_up(const struct sources *s, const struct convert_adapter *v, enum adapter_format format,
                   const struct lora_output *o, struct error *e)
 {
     struct adapter_sum   sum = {.format = format, .base = base_of(s, o->log), .progress = o->progress, .ctx = o->ctx};
     struct adapter_part *parts = NULL;
-    struct member       *members = NULL;
+    struct members       members = {0};
     struct faults        faults = {0};
-    size_t               n = 0;
-    int                  err = list_members(s, v, &members, &n, e);
+    list_members(s, v, format == ADAPTER_FORMAT_MLX_LM, &members, &faults);
+    if (format == ADAPTER_FORMAT_MLX_LM)
+        warn_of_names(s, &members, o->log);
+    int err = members.nomem ? error_nomem(e, "the adapter's modules") : 0;
     for (size_t i = 0; i < s->n; i++)
         adapter_sum_check(s->file[i], format, &faults);
-    if (n)
-        qsort(members, n, sizeof *members, member_order);
+    if (members.n)
+        qsort(members.v, members.n, sizeof *members.v, member_order);
     if (!err)
-        err = make_sum(s, members, n, &sum, &parts, &faults, e);
+        err = make_sum(s, members.v, members.n, &sum, &parts, &faults, e);
     if (!err)
         err = faults_report(&faults, e);
-    if (!err && !n)
+    if (!err && !members.n)
         err = error_set(e, ERR_INVALID, NULL, "all scales are 0: nothing is left to write");
     if (!err)
         err = write_sum(s, &sum, o, e);
     faults_deinit(&faults);
     free(sum.module);
     free(parts);
-    free(members);
+    free(members.v);
     return err;
 }
 

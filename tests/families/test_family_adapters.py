@@ -211,6 +211,33 @@ def test_names_of_transformers_5(family, tmp_path):
     needed = family.exact(family.mlx, "--lora", tmp_path / "mlx")
     for model in family.mlx, family.hf:
         assert_close(family.exact(model, "--lora", tmp_path / "peft"), needed, TOLERANCE)
+    check_converted(family, tmp_path, drawn)
+
+
+def check_converted(family, tmp_path, known):
+    """With a model `convert` gives PEFT's modules the names that mlx-lm knows, and the same bytes of logits."""
+    mlxcel_ok("lora", "convert", tmp_path / "peft", "--to", "mlx", "-m", family.mlx, "-o", tmp_path / "converted")
+    assert tensors(tmp_path / "converted").keys() <= known.keys()
+    assert family.exact(family.mlx, "--lora", tmp_path / "converted") == family.exact(
+        family.mlx, "--lora", tmp_path / "peft")
+
+
+@each(["qwen3_moe"])
+def test_experts_one_by_one(family, tmp_path):
+    """As transformers 4 has them: each a module, here of all experts but the first."""
+    pairs, peft = draw_adapter(family.mlx, tmp_path / "mlx"), {}
+    for name, (n, out, n_in, a, b) in pairs.items():
+        for e in range(1, n):
+            hf = "base_model.model." + name.replace("switch_mlp", f"experts.{e}")
+            peft[hf + ".lora_A.weight"] = [RANK, n_in], [x for row in a[e] for x in row]
+            peft[hf + ".lora_B.weight"] = [out, RANK], [x for row in b[e] for x in row]
+    (tmp_path / "peft").mkdir()
+    write_safetensors(tmp_path / "peft/adapter_model.safetensors", peft)
+    (tmp_path / "peft/adapter_config.json").write_text(json.dumps(
+        {"peft_type": "LORA", "r": RANK, "lora_alpha": RANK * SCALE}))
+    check_converted(family, tmp_path, tensors(tmp_path / "mlx"))
+    assert_close(family.exact(family.hf, "--lora", tmp_path / "peft"),
+                 family.exact(family.mlx, "--lora", tmp_path / "peft"), TOLERANCE)
 
 
 @each(["gpt2"])
