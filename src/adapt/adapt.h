@@ -53,7 +53,7 @@ struct adapter_set {
 
 /* Scale 0 leaves an adapter out; when nothing is left *out is NULL, the base alone. Adapters stand in order of their
  * contents' hash, then scale, whatever order they are given in. Refused: scales that are not finite, also
- * times the adapter's own; two adapters in one set that both have DoRA on one module, or replace one parameter, or do
+ * times the adapter's own; two adapters in one set that both have DoRA on one row, or replace one parameter, or do
  * the one and the other to one module. */
 int  adapter_set_new(struct adapter_set **out, const struct adapter_use *use, int n, struct error *e);
 void adapter_set_ref(struct adapter_set *s);   /* NULL is fine */

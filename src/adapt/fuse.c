@@ -28,13 +28,25 @@ static void refuse_half(const struct adapter_pair *pair, struct faults *faults)
                    pair->uses & WEIGHT_EMBED ? "head" : "embedding");
 }
 
+/* The first term of another adapter behind term i that is its rival. */
+static const struct fuse_term *find_rival(const struct fuse *f, size_t i)
+{
+    const struct fuse_term *a = &f->term[i];
+    for (const struct fuse_term *b = a + 1; b < f->term + f->n_term && b->param == a->param && b->kind <= FUSE_DORA;
+         b++)
+        if (a->adapter != b->adapter &&
+            (a->kind != b->kind || (a->first < b->first + b->n && b->first < a->first + a->n)))
+            return b;
+    return NULL;
+}
+
 /* Two adapters that cannot both have the last word about a parameter: as at run time, also one with DoRA for what
  * another replaces, since its norms are the base's. Terms are sorted. */
 static void refuse_rivals(const struct fuse *f, struct faults *faults)
 {
-    for (size_t i = 1; i < f->n_term; i++) {
-        const struct fuse_term *a = &f->term[i - 1], *b = &f->term[i];
-        if (a->param == b->param && a->adapter != b->adapter && b->kind <= FUSE_DORA)
+    for (size_t i = 0; i < f->n_term; i++) {
+        const struct fuse_term *a = &f->term[i], *b = find_rival(f, i);
+        if (b)
             faults_add(faults, ERR_INVALID, a->param->name, "%s: %s and %s %s it; one of them at most can be fused",
                        a->param->name, f->source[a->adapter].file->path, f->source[b->adapter].file->path,
                        a->kind == FUSE_DORA   ? "both have DoRA for"
@@ -121,11 +133,28 @@ static int term_order(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
+/* What is wrong with one of several adapters, whose files have the same names, is told behind its path. */
+static int take_faults(const char *path, struct faults *own, struct faults *all, struct error *e)
+{
+    struct error fault = {0};
+    int          err = faults_report(own, &fault);
+    faults_deinit(own);
+    if (err == ERR_NOMEM)
+        return error_nomem(e, "the list of faults");
+    if (err)
+        faults_add(all, err, path, "%s: %s", path, fault.msg);
+    return 0;
+}
+
 static int bind(struct fuse *f, const struct model *m, size_t i, struct faults *faults, struct error *e)
 {
     struct fuse_source           *s = &f->source[i];
     const struct adapter_binding *b = &s->binding;
-    int                           err = adapter_bind(&s->binding, s->file, m, faults, e);
+    struct faults                 own = {0};
+    int                           err = adapter_bind(&s->binding, s->file, m, f->o.n > 1 ? &own : faults, e);
+    if (!err)
+        err = take_faults(s->file->path, &own, faults, e);
+    faults_deinit(&own);
     adapter_file_warn(s->file, f->o.log);
     for (size_t k = 0; k < b->n_pair && !err && s->scale != 0; k++)
         err = add_pair(f, m, i, &b->pair[k], faults, e);
@@ -149,21 +178,25 @@ static void release(const struct adapter_file *f)
         checkpoint_release(checkpoint_at(f->tensors, i));
 }
 
-/* Opens the files and puts the adapters into the order that counts. *whole: all of them could be opened. */
-static int open_files(struct fuse *f, struct faults *faults, bool *whole, struct error *e)
+/* Opens the files and puts the adapters into the order that counts, if all of them can be. */
+static int open_files(struct fuse *f, struct faults *faults, struct error *e)
 {
-    *whole = true;
+    bool all = true;
     for (size_t i = 0; i < f->o.n; i++) {
         struct fuse_source *s = &f->source[i];
-        int                 err = adapter_file_open(&s->file, f->o.adapter[i].path, faults, e);
+        struct faults       own = {0}, *to = f->o.n > 1 ? &own : faults;
+        int                 err = adapter_file_open(&s->file, f->o.adapter[i].path, to, e);
+        s->scale = (float)f->o.adapter[i].scale;
+        s->good = !err && s->file && !to->n && !to->nomem;
+        all = all && s->good;
+        if (!err)
+            err = take_faults(f->o.adapter[i].path, &own, faults, e);
+        faults_deinit(&own);
         if (err)
             return err;
-        s->scale = (float)f->o.adapter[i].scale;
-        *whole = *whole && s->file;
         release(s->file);
     }
-    *whole = *whole && !faults->n;
-    if (*whole)
+    if (all)
         qsort(f->source, f->o.n, sizeof *f->source, source_order);
     return 0;
 }
@@ -172,10 +205,10 @@ static int begin(void *ctx, const struct model *m, struct error *e)
 {
     struct fuse  *f = ctx;
     struct faults faults = {0};
-    bool          whole;
-    int           err = open_files(f, &faults, &whole, e);
-    for (size_t i = 0; i < f->o.n && !err && whole; i++)
-        err = bind(f, m, i, &faults, e);
+    int           err = open_files(f, &faults, e);
+    for (size_t i = 0; i < f->o.n && !err; i++)
+        if (f->source[i].good)
+            err = bind(f, m, i, &faults, e);
     if (f->n_term)
         qsort(f->term, f->n_term, sizeof *f->term, term_order);
     refuse_rivals(f, &faults);

@@ -12,7 +12,7 @@
  * order they are given in; scale 0 leaves one out.
  *
  * Refused by name, before anything is changed: quantized matrices where the user did not ask to decode them; the head's
- * or the lookup's part alone of a tied matrix; two DoRAs on a module, two replacements of a parameter, DoRA of one
+ * or the lookup's part alone of a tied matrix; two DoRAs on a row, two replacements of a parameter, DoRA of one
  * adapter on what another replaces; a bias for a layer that has none; scales beyond float32. A fused value beyond the
  * range of float16 is refused when it is met.
  */

@@ -24,6 +24,7 @@ struct fuse_source {
     struct adapter_file   *file;
     struct adapter_binding binding;
     float                  scale; /* the user's */
+    bool                   good;  /* the file was read without a fault */
 };
 
 struct fuse {

@@ -22,19 +22,30 @@ static int compare(const void *pa, const void *pb)
     return adapter_order(a->adapter->info.hash, a->scale, b->adapter->info.hash, b->scale);
 }
 
-/* Two adapters that would both scale the rows of one weight, or both take its place, or of which one scales rows, by
+/* Whether pairs of both change one row of a weight; of a fused one they may have different parts. */
+static bool share_rows(const struct lora_delta *x, const struct lora_delta *y)
+{
+    for (int i = 0; i < x->n_pair; i++)
+        for (int k = 0; k < y->n_pair; k++)
+            if (x->pair[i].row < y->pair[k].row + y->pair[k].n_out &&
+                y->pair[k].row < x->pair[i].row + x->pair[i].n_out)
+                return true;
+    return false;
+}
+
+/* Two adapters that would both scale the same rows of a weight, or both take its place, or of which one scales rows, by
  * their norms, that the other replaces. */
 static int check_two(const struct adapter *a, const struct adapter *b, struct error *e)
 {
     for (size_t i = 0; i < a->n_delta; i++) {
         const struct lora_delta *x = &a->delta[i], *y = b->lora.delta[a->weight[i]->index];
-        const char              *what = !y                         ? NULL
-                                        : x->dora && y->dora       ? "both have DoRA on"
-                                        : x->replace && y->replace ? "both replace"
-                                        : x->bias && y->bias       ? "both replace the bias of"
-                                        : x->dora && y->replace    ? "have DoRA on, and replace,"
-                                        : x->replace && y->dora    ? "replace, and have DoRA on,"
-                                                                   : NULL;
+        const char              *what = !y                                       ? NULL
+                                        : x->dora && y->dora && share_rows(x, y) ? "both have DoRA on"
+                                        : x->replace && y->replace               ? "both replace"
+                                        : x->bias && y->bias                     ? "both replace the bias of"
+                                        : x->dora && y->replace                  ? "have DoRA on, and replace,"
+                                        : x->replace && y->dora                  ? "replace, and have DoRA on,"
+                                                                                 : NULL;
         if (what)
             return error_set(e, ERR_INVALID, "lora", "adapters %s and %s %s %s: only one of them can be used at a time",
                              a->info.path, b->info.path, what, a->weight[i]->name);

@@ -302,6 +302,8 @@ def test_misfits_are_those_of_run_time(tmp_path):
     assert text == fault("logits", "-m", DATA / "tiny", "--lora", mlx("plain"), "--tokens", "1", "-o", tmp_path / "l")
     text = fault("fuse", "-m", DATA / "tiny", "--adapter", tmp_path / "none", "-o", tmp_path / "out")
     assert str(tmp_path / "none") in text
+    both = fault("fuse", "-m", DATA / "tiny", "--lora", mlx("some"), "--lora", tmp_path / "none", "-o", tmp_path / "out")
+    assert f"{mlx('some')}: adapters.safetensors: model.layers." in both and f"none: {text}" in both  # one report
 
 
 def test_outputs_and_usage(tmp_path):

@@ -261,6 +261,32 @@ def test_names_of_the_original_files(family, tmp_path):
         assert_close(family.exact(model, "--lora", tmp_path / "peft"), needed, TOLERANCE)
 
 
+@each(["phi3"])
+def test_two_doras_on_parts_of_one_weight(family, tmp_path):
+    """One on the queries, one on the values of a fused projection: together they are the one that has both."""
+    draw, width = random.Random(5), json.loads((family.mlx / "config.json").read_text())["hidden_size"]
+    facts = json.loads(mlxcel_ok("describe", "-m", family.mlx, "--json"))
+    config = json.loads((family.mlx / "config.json").read_text())
+    head = width // config["num_attention_heads"]
+    rows = {"q_proj": width, "v_proj": head * config["num_key_value_heads"]}
+    parts = {part: {f"model.layers.{i}.self_attn.{part}.{half}": (shape, [draw.uniform(0.1, 0.4) for _ in range(
+        shape[0] * shape[-1] if len(shape) > 1 else shape[0])]) for i in range(facts["layers"])
+        for half, shape in (("lora_a", [width, RANK]), ("lora_b", [RANK, n]), ("m", [n]))} for part, n in rows.items()}
+    for name, tensors_of in (*parts.items(), ("both", {**parts["q_proj"], **parts["v_proj"]})):
+        (tmp_path / name).mkdir()
+        write_safetensors(tmp_path / name / "adapters.safetensors", tensors_of)
+        (tmp_path / name / "adapter_config.json").write_text(json.dumps(
+            {"fine_tune_type": "dora", "lora_parameters": {"rank": RANK, "scale": SCALE}}))
+    both = family.exact(family.mlx, "--lora", tmp_path / "both")
+    options = "--lora", tmp_path / "q_proj", "--lora", tmp_path / "v_proj"
+    assert_close(family.exact(family.mlx, *options), both, 1e-6)
+    assert fused(family.mlx, *options, out=tmp_path / "a") == fused(family.mlx, "--lora", tmp_path / "both",
+                                                                   out=tmp_path / "b")
+    refused = mlxcel("logits", "-m", family.mlx, "--tokens", "1", *options[:2], "--lora", tmp_path / "both", "-o",
+                     tmp_path / "out")
+    assert b"both have DoRA on model.layers.0.self_attn.qkv_proj" in refused.stderr, refused.stderr
+
+
 def rounded(dtype, values):
     """As a tensor of the type can hold them."""
     if dtype == "F16":
