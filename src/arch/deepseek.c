@@ -15,6 +15,7 @@ static const char *const ignored[] = {"*.rotary_emb.inv_freq", "model.mtp.*", NU
 #define LATENT_LAYOUT KV_B_LAYOUT, EXPERTS_LAYOUT
 
 static const struct layout_rule layout[] = {LATENT_LAYOUT, {0}};
+static const struct layout_rule whole_layout[] = {KV_B_RULES(true), EXPERTS_LAYOUT, {0}}; /* MLX keeps kv_b_proj */
 
 static int width(struct config *c, const char *key)
 {
@@ -87,6 +88,13 @@ static struct mla_desc *read_attention(struct model_desc *m, struct config *c, s
     return d;
 }
 
+static void keep_kv_b(struct model_desc *m, struct mla_desc *d)
+{
+    m->layout = whole_layout;
+    if (d)
+        d->whole = true;
+}
+
 /* Layers of latent attention and gated feed-forward blocks. */
 static struct mla_desc *describe(struct model_desc *m, struct config *c, struct arena *a, const struct mla_rule *rule)
 {
@@ -150,8 +158,7 @@ static void read_experts(struct model_desc *m, struct config *c, struct arena *a
 void arch_deepseek_v2(struct model_desc *m, struct config *c, struct arena *a)
 {
     struct mla_desc *d = describe(m, c, a, &(struct mla_rule){.n_context = 2048});
-    if (d)
-        d->whole = true;
+    keep_kv_b(m, d);
     read_mlp_bias(m, c);
     read_experts(
         m, c, a,
@@ -293,8 +300,7 @@ void arch_youtu(struct model_desc *m, struct config *c, struct arena *a)
     struct mla_desc *d = describe(m, c, a, &(struct mla_rule){.n_context = 131072});
     if (!config_has(c, "tie_word_embeddings"))
         m->tie = TIE_YES;
-    if (d)
-        d->whole = true;
+    keep_kv_b(m, d);
 }
 
 /* The language model of Youtu-VL, whose files call it by its bare names or as a part of the whole. */
@@ -326,8 +332,7 @@ void arch_minicpm3(struct model_desc *m, struct config *c, struct arena *a)
     m->embed_scale = (float)config_num_or(c, "scale_emb", 1e-6, 1e6, 12);
     m->residual_scale = (float)(config_is_null(c, "scale_depth") ? 1 : depth / sqrt((double)m->n_layer));
     m->logit_scale = (float)(base / m->n_embd);
-    if (d)
-        d->whole = true;
+    keep_kv_b(m, d);
 }
 
 /* Names of LongCat, whose layers have attention and feed-forward blocks twice. */

@@ -226,11 +226,19 @@ void arch_experts_from(struct model_desc *m, struct config *c, const struct moe_
         {.param = "*.switch_mlp.up_proj", .from = "*.input_linear", .part = 1, .parts = 2},                            \
         {.param = "*.switch_mlp.down_proj", .from = "*.output_linear"}, FUSED_EXPERTS_LAYOUT
 /* kv_b_proj of the original model, whose rows are head by head those of embed_q, transposed, and those of unembed_out. */
-#define KV_B_LAYOUT                                                                                                    \
-    {.param = "*.embed_q", .from = "*.kv_b_proj", .below = "*.unembed_out", .transposed = true, .leftover = true},     \
+#define KV_B_RULES(is_home)                                                                                            \
+    {.param = "*.embed_q",                                                                                             \
+     .from = "*.kv_b_proj",                                                                                            \
+     .below = "*.unembed_out",                                                                                         \
+     .transposed = true,                                                                                               \
+     .leftover = true,                                                                                                 \
+     .home = is_home,                                                                                                  \
+     .why = KV_B_WHY},                                                                                                 \
     {                                                                                                                  \
-        .param = "*.unembed_out", .from = "*.kv_b_proj", .above = "*.embed_q", .leftover = true                        \
+        .param = "*.unembed_out", .from = "*.kv_b_proj", .above = "*.embed_q", .leftover = true, .home = is_home,      \
+        .why = KV_B_WHY                                                                                                \
     }
+#define KV_B_LAYOUT KV_B_RULES(false)
 extern const struct layout_rule arch_experts_layout[], arch_unnamed_experts_layout[];
 
 /* ---- state space models ---- */

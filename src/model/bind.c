@@ -44,6 +44,13 @@ static const struct tensor_view *plane(const struct param *p, enum plane plane)
     return NULL;
 }
 
+/* The fields of config.json that its shape follows from. */
+static const char *why(const struct param *p)
+{
+    const struct layout_rule *rule = p->source.rule;
+    return rule && rule->why ? rule->why : p->why;
+}
+
 /* --- faults ------------------------------------------------------------------------------------------------------- */
 
 static void misfit(struct binder *b, const struct param *p, const struct tensor_view *t)
@@ -55,19 +62,19 @@ static void misfit(struct binder *b, const struct param *p, const struct tensor_
     faults_add(b->faults, ERR_MISFIT, t->name, "%s: %s is %s %s%s, needed F32, F16 or BF16 %s%s (%s of config.json)",
                t->file, t->name, dtype_name(t->dtype), tensor_view_shape_text(t, found),
                codes ? " without a scales plane" : "", tensor_shape_text(shape, n_dim, need),
-               codes ? " or also scales" : "", p->why);
+               codes ? " or also scales" : "", why(p));
 }
 
 /* The name of tensor i of a plane that is not there, or where none is the name in the MLX layout. */
 static const char *absent_name(const struct param *p, enum plane plane, int i, char out[LAYOUT_NAME])
 {
     const struct param_source *s = &p->source;
-    const char                *mark = s->apart ? strchr(s->name, '#') : NULL;
+    const char                *name = s->name ? s->name : p->name, *mark = s->apart ? strchr(name, '#') : NULL;
     const char                *suffix = s->suffix[plane] ? s->suffix[plane] : p->suffix;
     if (mark)
-        snprintf(out, LAYOUT_NAME, "%.*s%d%s%s", (int)(mark - s->name), s->name, i, mark + 1, suffix);
+        snprintf(out, LAYOUT_NAME, "%.*s%d%s%s", (int)(mark - name), name, i, mark + 1, suffix);
     else
-        snprintf(out, LAYOUT_NAME, "%s%s", p->name, suffix);
+        snprintf(out, LAYOUT_NAME, "%s%s", name, suffix);
     return out;
 }
 
@@ -84,7 +91,7 @@ static void missing(struct binder *b, const struct param *p, enum plane plane, i
     faults_add(b->faults, ERR_MISFIT, name, "%s is in no file%s%s%s, needed %s%s%s (%s of config.json)", name,
                also ? " (nor is " : "", also ? also : "", also ? ")" : "",
                plane == PLANE_WEIGHT ? "with shape " : "beside the others",
-               plane == PLANE_WEIGHT ? tensor_shape_text(shape, n_dim, need) : "", "", p->why);
+               plane == PLANE_WEIGHT ? tensor_shape_text(shape, n_dim, need) : "", "", why(p));
 }
 
 /* A plane beside X.weight that does not go with it. */
@@ -106,7 +113,7 @@ static void wrong_rows(struct binder *b, const struct param *p, const struct ten
         snprintf(stack, sizeof stack, "%lld matrices of ", (long long)need[0]);
     faults_add(b->faults, ERR_MISFIT, w->name, "%s: %s is %s %s, needed %s%lld rows (%s of config.json)", w->file,
                w->name, dtype_name(w->dtype), tensor_view_shape_text(w, found), stack, (long long)need[n_dim - 2],
-               p->why);
+               why(p));
 }
 
 /* --- shapes ------------------------------------------------------------------------------------------------------- */
@@ -239,7 +246,7 @@ static void bind_packed(struct binder *b, struct param *p, const struct tensor_v
         "%s: %s is %s %s with scales %s %s, needed words I32 of 8 codes each for %lld rows of %lld, and F32, F16 or "
         "BF16 scales of groups of 32, 64 or 128 (%s of config.json)",
         w->file, w->name, dtype_name(w->dtype), tensor_view_shape_text(w, found), s ? dtype_name(s->dtype) : "none",
-        s ? tensor_view_shape_text(s, scales) : "", (long long)p->source.n_row, (long long)width, p->why);
+        s ? tensor_view_shape_text(s, scales) : "", (long long)p->source.n_row, (long long)width, why(p));
 }
 
 /* Hugging Face's FP8. */

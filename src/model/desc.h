@@ -244,7 +244,13 @@ struct layout_rule {
     const struct layout_scale *scale;
     float                      plus; /* added to the values */
     bool leftover; /* `from` may also stand beside the parameter's own tensors, which win: one warning */
+    bool home;     /* the MLX layout's own place, so that what is in no file is missing there */
+    const char
+        *why; /* the fields of config.json behind the shape of `from`, for messages; NULL: those of the parameter */
 };
+
+/* Of kv_b_proj. */
+#define KV_B_WHY "num_attention_heads * (qk_nope_head_dim + v_head_dim), kv_lora_rank"
 
 /* Names of tensors in the files that begin with `files` are those of the description that begin with `name`, if no tensor
  * has that name itself: {"language_model.model.", "model.language_model."}, {"model.", "transformer."}, {"model.", ""}. This

@@ -282,8 +282,8 @@ static void use(struct resolver *r, const struct param *p)
             }
 }
 
-/* Whether the rule says where the row is. */
-static bool try_rule(struct resolver *r, struct param *p, const struct layout_rule *rule)
+/* Whether the rule says where the row is, or (home) where it would be. */
+static bool try_rule(struct resolver *r, struct param *p, const struct layout_rule *rule, bool home)
 {
     struct param_source *s = &p->source;
     struct star          star;
@@ -297,7 +297,7 @@ static bool try_rule(struct resolver *r, struct param *p, const struct layout_ru
     s->n = !k.mark ? 1 : p->role == ROLE_BIAS && p->n_dim == 2 ? (int)p->shape[0] : param_stack(p);
     bool found = find_planes(r, s, &k);
     place_rows(p, rule);
-    if (!found || !place_heads(r, p, rule, &star)) {
+    if ((!found && !home) || !place_heads(r, p, rule, &star)) {
         *s = (struct param_source){0};
         return false;
     }
@@ -329,7 +329,7 @@ static void find_leftovers(struct resolver *r, struct param *p)
 {
     struct param_source own = p->source;
     for (const struct layout_rule *rule = r->m->layout; rule && rule->param; rule++) {
-        if (!rule->leftover || !try_rule(r, p, rule))
+        if (!rule->leftover || !try_rule(r, p, rule, false))
             continue;
         use(r, p);
         if (!r->leftover->n++) {
@@ -354,7 +354,7 @@ static void resolve(struct resolver *r, struct param *p)
         return;
     }
     for (const struct layout_rule *rule = r->m->layout; rule && rule->param; rule++)
-        if (try_rule(r, p, rule)) {
+        if (try_rule(r, p, rule, rule->home)) {
             use(r, p);
             return;
         }

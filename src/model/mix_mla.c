@@ -61,7 +61,11 @@ static void declare_projections(const struct declare *k, const struct mla_desc *
 /* A table that nobody computes with is that of the MLX layout, in which some families keep kv_b_proj. */
 static bool keeps_kv_b(const struct model *m, const struct declare *k, const struct mla_desc *d)
 {
-    return d->whole && !m->backend && !layout_find(&m->desc, m->checkpoint, declare_name(k, NAME_EMBED_Q, ".weight"));
+    if (!d->whole || m->backend)
+        return false;
+    const char *split = params_layer_name(k->p, declare_name(k, NAME_EMBED_Q, ".weight"), k->layer);
+    k->p->failed |= !split;
+    return split && !layout_find(&m->desc, m->checkpoint, split);
 }
 
 /* The planes of heads, and what kv_b_proj means to an adapter. */
@@ -73,8 +77,8 @@ static bool declare_heads(struct model *m, const struct declare *k, const struct
     if (!w || !s)
         return false;
     if (keeps_kv_b(m, k, d)) {
-        declare_linear(k, NAME_KV_B, SHARD_ROWS, (int64_t)n * (d->nope + d->v_dim), d->kv_rank,
-                       "num_attention_heads * (qk_nope_head_dim + v_head_dim), kv_lora_rank", NULL, &b->kv_b);
+        declare_linear(k, NAME_KV_B, SHARD_ROWS, (int64_t)n * (d->nope + d->v_dim), d->kv_rank, KV_B_WHY, NULL,
+                       &b->kv_b);
         return true;
     }
     b->embed_q = w;

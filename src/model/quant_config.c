@@ -109,6 +109,13 @@ static void text_of(char out[128], const struct form *f)
         snprintf(out, 128, "%.40s", f->mode);
 }
 
+/* The module that holds a row: its own, but for the heads of kv_b_proj. */
+static const char *module_of(const struct param *p)
+{
+    const struct layout_rule *rule = p->source.rule;
+    return rule && (rule->below || rule->above) ? p->source.name : p->name;
+}
+
 /* What is declared for one module: its own entry of q, else `all`; *own tells which. */
 static struct form expected(struct config *q, const char *name, const struct form *all, bool *own)
 {
@@ -151,9 +158,10 @@ void quant_config_compare(struct config *c, const struct params *p, const struct
         const struct param *row = &p->v[i];
         struct form         found = stored(row);
         bool                own;
-        if (!param_is_matrix(row) || !row->bytes)
+        const char         *module = module_of(row);
+        if (!param_is_matrix(row) || !row->bytes || (row->source.rule && row->source.rule->above)) /* told of `below` */
             continue;
-        struct form want = expected(q, row->name, &all, &own);
+        struct form want = expected(q, module, &all, &own);
         quantized += found.mode != NULL;
         if (same(&want, &found) || (!own && !found.mode))
             continue;
@@ -161,7 +169,7 @@ void quant_config_compare(struct config *c, const struct params *p, const struct
             continue;
         text_of(say, &want);
         text_of(find, &found);
-        snprintf(first, sizeof first, "%s is declared %s but stored %s", row->name, say, find);
+        snprintf(first, sizeof first, "%s is declared %s but stored %s", module, say, find);
     }
     if (differ > 1)
         log_warning(log, "config.json: %s, and %zu more layers differ; the stored form is used", first, differ - 1);

@@ -167,13 +167,33 @@ def test_refused(case, tmp_path):
             assert word in text, text
 
 
+@pytest.mark.parametrize("case", [case for case, (split, _, _) in REFUSED.items() if not split])
+def test_refused_where_mlx_keeps_kv_b_proj(case, tmp_path):
+    folder = made(tmp_path, False, REFUSED[case][1], "deepseek_v2")
+    text = run(folder).stderr.decode()
+    assert mlxcel("describe", "-m", folder).stderr.decode() == text
+    assert EMBED_Q not in text and ("config" in case or (KV_B in text and "; " not in text)), text
+
+
 @pytest.mark.parametrize("family", ["deepseek_v3", "deepseek_v2"])
 @pytest.mark.parametrize("case", RUNS)
 def test_runs(case, family, tmp_path):
     split, change = RUNS[case]
-    r = run(made(tmp_path, split, change, family))
+    folder = made(tmp_path, split, change, family)
+    r = run(folder)
     assert r.returncode == 0, r.stderr.decode()
+    assert mlxcel("describe", "-m", folder).stderr == r.stderr
     assert all("is declared dense" in line for line in r.stderr.decode().splitlines()), r.stderr.decode()
+
+
+@pytest.mark.parametrize("family", ["deepseek_v3", "deepseek_v2"])
+@pytest.mark.parametrize("bits, said", [(4, ""), (8, f"{KV_B} is declared affine 8 bits group 32 but stored affine 4")])
+def test_what_config_says_of_kv_b_proj(family, bits, said, tmp_path):
+    quantization = {"group_size": 64, "bits": 8, KV_B: {"group_size": 32, "bits": bits}}
+    folder = made(tmp_path, False, [planes(KV_B, *WHOLE), config(quantization=quantization)], family)
+    text = run(folder).stderr.decode()
+    assert mlxcel("describe", "-m", folder).stderr.decode() == text
+    assert said in text and bool(text) == bool(said), text
 
 
 def test_leftover_is_one_warning(tmp_path):
