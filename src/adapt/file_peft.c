@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "adapt/file_int.h"
 #include "base/num.h"
@@ -53,6 +54,8 @@ static bool is_set(struct config *c, const char *key)
         return config_bool_or(c, key, false);
     case CONFIG_ARRAY:
         return config_array_len(c, key) > 0;
+    case CONFIG_OBJECT:
+        return config_next_key(config_object(c, key), NULL) != NULL;
     default:
         return true;
     }
@@ -65,7 +68,7 @@ static void warn_of_init(struct adapter_reader *r)
     const char              *init =
         config_kind(r->config, "init_lora_weights") == CONFIG_STR ? config_str(r->config, "init_lora_weights") : "";
     for (size_t i = 0; i < ARRAY_LEN(changed); i++)
-        if (strncmp(init, changed[i], strlen(changed[i])) == 0)
+        if (strncasecmp(init, changed[i], strlen(changed[i])) == 0)
             adapter_warn(
                 r,
                 "%s: init_lora_weights is \"%.40s\", which trains over a changed base: over the original weights "
