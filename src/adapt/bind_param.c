@@ -216,7 +216,8 @@ static bool refuse_storage(struct adapter_binder *b, const struct tensor_view *t
             t->file, t->name, s->param->name, quant_text(&s->param->source.quant, text));
         return true;
     }
-    if (b->f->fan_in_fan_out && s->param->role == ROLE_LINEAR && s->weight->n_in == s->weight->n_out) {
+    if (b->f->fan_in_fan_out && !s->transposed && s->param->role == ROLE_LINEAR &&
+        s->weight->n_in == s->weight->n_out) {
         refuse(b, t, ERR_UNSUPPORTED,
                "is square, and with fan_in_fan_out nothing tells which of its dimensions is the input");
         return true;
@@ -224,8 +225,24 @@ static bool refuse_storage(struct adapter_binder *b, const struct tensor_view *t
     return false;
 }
 
-static void bind_weight(struct adapter_binder *b, const struct adapter_param *p, const struct param_target *t)
+/* Where the original model has a matrix as [in, out], so have PEFT's files: what they hold is its transpose. */
+static void turn(const struct adapter_binder *b, struct param_target *t, struct param_segment *s)
 {
+    *s = *t->segment;
+    if (b->f->format != ADAPTER_FORMAT_PEFT || t->n != 1 || t->n_slice != 1 || s->transposed ||
+        s->n_row != s->weight->n_out || !layout_is_transposed(&b->m->desc, s->param))
+        return;
+    s->transposed = true;
+    s->n_row = s->weight->n_in;
+    t->n_in = s->weight->n_out;
+    t->n_out = s->weight->n_in;
+    t->segment = s;
+}
+
+static void bind_weight(struct adapter_binder *b, const struct adapter_param *p, struct param_target *t)
+{
+    struct param_segment turned;
+    turn(b, t, &turned);
     for (int k = 0; k < t->n; k++)
         if (adapter_is_loaded(&t->segment[k]) && refuse_storage(b, p->tensor, &t->segment[k]))
             return;
@@ -243,7 +260,7 @@ static void bind_weight(struct adapter_binder *b, const struct adapter_param *p,
     }
 }
 
-static void bind_bias(struct adapter_binder *b, const struct adapter_param *p, const struct param_target *t)
+static void bind_bias(struct adapter_binder *b, const struct adapter_param *p, struct param_target *t)
 {
     const struct param *row = bias_row(b->m, t->segment);
     if (!row)

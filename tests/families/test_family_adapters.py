@@ -261,6 +261,25 @@ def test_names_of_the_original_files(family, tmp_path):
         assert_close(family.exact(model, "--lora", tmp_path / "peft"), needed, TOLERANCE)
 
 
+@pytest.mark.parametrize("fan_in_fan_out", [False, True])
+@each(["gpt2"])
+def test_saved_matrices_are_stored_as_in_the_original(family, fan_in_fan_out, tmp_path):
+    """[in, out], also square ones, whatever the flag is, which speaks of the modules that have pairs."""
+    merged, saved = wide_tensors(family.hf), {}
+    for name, (shape, values) in merged.items():
+        if name.endswith("c_proj.weight"):
+            values[:] = array.array("f", (v + 0.1 * ((i * 7) % 11 - 5) for i, v in enumerate(values)))
+            saved["base_model.model.transformer." + name] = shape, values
+    (tmp_path / "merged").mkdir()
+    (tmp_path / "merged/config.json").write_bytes((family.hf / "config.json").read_bytes())
+    write_safetensors(tmp_path / "merged/model.safetensors", merged)
+    (tmp_path / "peft").mkdir()
+    write_safetensors(tmp_path / "peft/adapter_model.safetensors", saved)
+    (tmp_path / "peft/adapter_config.json").write_text(json.dumps(
+        {"peft_type": "LORA", "r": 1, "fan_in_fan_out": fan_in_fan_out, "modules_to_save": ["c_proj"]}))
+    assert_close(family.exact(family.mlx, "--lora", tmp_path / "peft"), family.exact(tmp_path / "merged"), TOLERANCE)
+
+
 @each(["phi3"])
 def test_two_doras_on_parts_of_one_weight(family, tmp_path):
     """One on the queries, one on the values of a fused projection: together they are the one that has both."""
