@@ -24,9 +24,10 @@ static const struct recipe *find_recipe(const char *name)
 
 /* As mlx-lm: more bits for the head, and for values and down projections in the first and the last eighth of the layers
  * and every third between. */
-static int recipe_bits(const struct recipe *r, const struct param *p, int n_layer)
+static int recipe_bits(const struct recipe *r, const struct param *p, const struct model_desc *d)
 {
-    int  i = p->layer < 0 || p->layer >= n_layer ? 0 : p->layer, eighth = n_layer / 8;
+    int  n_part = MAX(d->n_part, 1), n_layer = d->n_layer / n_part, eighth = n_layer / 8; /* as the names count them */
+    int  i = p->layer < 0 || p->layer >= d->n_layer ? 0 : p->layer / n_part;
     bool more = i < eighth || i >= 7 * n_layer / 8 || (i - eighth) % 3 == 2;
     bool worth = strstr(p->name, "v_proj") || strstr(p->name, "v_a_proj") || strstr(p->name, "v_b_proj") ||
                  strstr(p->name, "down_proj");
@@ -145,7 +146,7 @@ static struct quant wanted_form(const struct rewrite *r, struct rewrite_param *v
     if (rule)
         return rule->form;
     if (recipe)
-        form.bits = recipe_bits(recipe, v->p, r->model->desc.n_layer);
+        form.bits = recipe_bits(recipe, v->p, &r->model->desc);
     else if (own)
         form = (struct quant){QUANT_AFFINE, own->bits, 64, DTYPE_NONE};
     return form;

@@ -110,6 +110,22 @@ def test_a_recipe_needs_down_projections(family):
     assert "down_proj; this lfm2 model has none" in fault("quantize", "-m", family.mlx, "-o", family.work / "q", *RECIPE)
 
 
+@each(["longcat_flash"])
+def test_a_recipe_counts_layers_as_their_names_do(family):
+    """Where two of ours are one of theirs: of three the last gets more bits."""
+    model, out = family.work / "three", family.work / "three-q"
+    recipe = json.loads((family.fixture / "tensors.json").read_text())
+    recipe |= {name.replace("layers.1.", "layers.2."): t for name, t in recipe.items()}
+    config = json.loads((family.fixture / "config.json").read_text()) | {"num_layers": 3}
+    model.mkdir(parents=True)
+    (model / "config.json").write_text(json.dumps(config))
+    familylib.write_safetensors(model / "model.safetensors", familylib.draw_all(family.name, recipe))
+    mlxcel_ok("quantize", "-m", model, "-o", out, *RECIPE)
+    forms = json.loads((out / "config.json").read_text())["quantization"]
+    bits = [forms[f"model.layers.{i}.mlps.{part}.down_proj"]["bits"] for i in range(3) for part in (0, 1)]
+    assert bits == [3, 3, 3, 3, 6, 6]
+
+
 @each(["qwen3_moe"])
 def test_groups_of_all_matrices_hold_for_routers_too(family):
     said = fault("quantize", "-m", family.mlx, "-o", family.work / "q", "--group-size", "128")
