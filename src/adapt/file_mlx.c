@@ -64,6 +64,8 @@ static void read_mlx(struct adapter_reader *r)
                          "is missing, an object with rank and scale is needed");
         return;
     }
+    if (!config_has(r->config, "fine_tune_type") && config_bool_or(p, "use_dora", false)) /* mlx-lm-lora's way */
+        r->f->kind = ADAPTER_KIND_DORA;
     r->f->rank = read_rank(p);
     const char *alpha = config_has(p, "lora_alpha") ? "lora_alpha" : "alpha";
     if (config_has(p, "scale") || !config_has(p, alpha))

@@ -112,6 +112,10 @@ static void test_mlx_kinds(void **state)
     assert_int_equal(f->kind, ADAPTER_KIND_DORA);
     assert_string_equal(f->module[0].magnitude->name, Q ".m");
     adapter_file_free(f);
+    f = open_good("{\"num_layers\": null, \"lora_parameters\": {\"rank\": 4, \"scale\": 10.0, \"use_dora\": true}}",
+                  PAIR " " Q ".m:F32:32");
+    assert_int_equal(f->kind, ADAPTER_KIND_DORA);
+    adapter_file_free(f);
     f = open_good(FULL_CONFIG, "model.norm.weight:F32:64 " Q ".weight:BF16:32x64 " Q ".bias:F32:32");
     assert_int_equal(f->kind, ADAPTER_KIND_FULL);
     assert_int_equal(f->n_module, 0);
