@@ -54,8 +54,6 @@ static bool is_set(struct config *c, const char *key)
         return config_bool_or(c, key, false);
     case CONFIG_ARRAY:
         return config_array_len(c, key) > 0;
-    case CONFIG_OBJECT:
-        return config_next_key(config_object(c, key), NULL) != NULL;
     default:
         return true;
     }
