@@ -197,7 +197,9 @@ static int start(struct http *h, struct reply *r, json_t *body, struct error *e)
     if (!err)
         err = make_choices(r, p.n, e);
     while (!err) {
-        err = job_start(&r->job, s, &r->params, (const int32_t *const *)p.ids, p.n_ids, p.n, http_socket(h), e);
+        err = r->n_choice > 1 ? lora_pin(s, &r->params, e) : 0;
+        if (!err)
+            err = job_start(&r->job, s, &r->params, (const int32_t *const *)p.ids, p.n_ids, p.n, http_socket(h), e);
         if (err != ERR_INVALID || !lora_choice_is_stale(s, &r->params))
             break;
         err = lora_choose_model(s, body, &r->params, e);

@@ -91,6 +91,7 @@ static int take_adapter(const struct mlxcel_lora_info *list, size_t n, size_t i,
             p->lora[p->sampling.n_lora++] =
                 (struct mlxcel_lora){list[k].id, list[k].fused ? list[k].scale : list[k].load_scale};
     p->sampling.lora = p->lora;
+    p->lora_found = true;
     return 0;
 }
 
@@ -113,18 +114,42 @@ int lora_choose_model(struct server *s, const json_t *body, struct request_param
     return err;
 }
 
-bool lora_choice_is_stale(struct server *s, struct request_params *p)
+int lora_pin(struct server *s, struct request_params *p, struct error *e)
 {
     struct mlxcel_lora_info *list = NULL;
     size_t                   n = 0;
-    if (!p->model || mlxcel_lora_list(s->model, &list, &n, NULL))
-        return false;
-    size_t i = place_of(list, n, p->model);
-    bool   there = false;
-    for (size_t k = 0; i < n && k < p->sampling.n_lora; k++)
-        there |= p->lora[k].id == list[i].id;
+    if (p->sampling.lora)
+        return 0;
+    int err = list_adapters(s, &list, &n, e);
+    if (!err && !(p->lora = malloc((n + 1) * sizeof *p->lora)))
+        err = error_nomem(e, "the request");
+    for (size_t k = 0; k < n && !err; k++)
+        if (list[k].scale != 0)
+            p->lora[p->sampling.n_lora++] = (struct mlxcel_lora){list[k].id, list[k].scale};
+    p->sampling.lora = p->lora;
+    p->lora_found = true;
     mlxcel_free(list);
-    if (there)
+    return err;
+}
+
+static bool is_loaded(const struct mlxcel_lora_info *list, size_t n, int id)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i].id == id)
+            return true;
+    return false;
+}
+
+bool lora_choice_is_stale(struct server *s, struct request_params *p)
+{
+    struct mlxcel_lora_info *list = NULL;
+    size_t                   n = 0, there = 0;
+    if (!p->lora_found || mlxcel_lora_list(s->model, &list, &n, NULL))
+        return false;
+    while (there < p->sampling.n_lora && is_loaded(list, n, p->lora[there].id))
+        there++;
+    mlxcel_free(list);
+    if (there == p->sampling.n_lora)
         return false;
     free(p->lora);
     free(p->model);

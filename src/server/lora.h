@@ -17,7 +17,10 @@ int lora_read_list(const json_t *list, const char *field, struct mlxcel_lora **v
  * too. */
 int lora_choose_model(struct server *s, const json_t *body, struct request_params *p, struct error *e);
 
-/* Whether the adapter that lora_choose_model found has been unloaded since; then it is forgotten, to choose again. */
+/* Holds on to the default scales of this moment, for all answers to a request that chooses nothing. */
+int lora_pin(struct server *s, struct request_params *p, struct error *e);
+
+/* Whether an adapter that those two found has been unloaded since; then all is forgotten, to choose again. */
 bool lora_choice_is_stale(struct server *s, struct request_params *p);
 
 /* The entries of /v1/models for all adapters are appended to `models`; of one, NULL when there is none of that name. */

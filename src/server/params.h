@@ -20,6 +20,7 @@ struct request_params {
     char                *model; /* the name of the adapter that the request calls its model; NULL: the model itself */
     /* owned: what the lists of `sampling` point to */
     struct mlxcel_lora       *lora;
+    bool                      lora_found; /* by the server, not told by the request */
     const char              **stop;
     struct mlxcel_logit_bias *bias;
     int32_t                  *stop_ids;

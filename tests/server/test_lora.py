@@ -208,6 +208,30 @@ def test_running_answers_keep_their_scales(two):
 # ---- loading and unloading ----
 
 
+def test_answers_of_one_request_have_one_scale(two):
+    """However many they are, and whatever is set meanwhile."""
+    done = threading.Event()
+
+    def set_scales():
+        while not done.is_set():
+            for scale in 0, 1:
+                two.post("/lora-adapters", [{"id": 0, "scale": scale}])
+
+    threads = [threading.Thread(target=set_scales) for _ in range(3)]
+    for t in threads:
+        t.start()
+    for _ in range(25):
+        body = two.post("/v1/completions", {**PROMPT, "max_tokens": 2, "n": 32, "temperature": 0, "ignore_eos": True})[2]
+        if len({c["text"] for c in body["choices"]}) > 1:
+            break
+    else:
+        body = None
+    done.set()
+    for t in threads:
+        t.join()
+    assert body is None, body
+
+
 def test_load_and_unload(two, base, files):
     status, headers, body = load(two, "new", files / "c")
     assert (status, body) == (200, b"Success: LoRA adapter 'new' added successfully.")
