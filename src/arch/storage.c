@@ -17,8 +17,9 @@ static const struct quantize_rule feed_forward_gate[] = {{"*.feed_forward.gate",
 static const struct quantize_rule classifier[] = {{"*.classifier", 8}, {0}};
 static const struct quantize_rule block_sparse_gate[] = {{"*.block_sparse_moe.gate", 8}, {0}};
 
+/* "mlp.down_proj" ends the experts' switch_mlp.down_proj, too. */
 static const struct quantize_rule granite[] = {
-    {"*.block_sparse_moe.router.layer", 8}, {"*.self_attn.o_proj", 8}, {"*.mlp.down_proj", 8}, {"lm_head", 8}, {0}};
+    {"*.block_sparse_moe.router.layer", 8}, {"*.self_attn.o_proj", 8}, {"*mlp.down_proj", 8}, {"lm_head", 8}, {0}};
 
 static const char *const correction[] = {"*.e_score_correction_bias", NULL};
 static const char *const expert_bias[] = {"*.expert_bias", NULL};

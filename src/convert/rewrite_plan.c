@@ -272,12 +272,13 @@ int rewrite_plan(struct rewrite *r, struct error *e)
     r->v = arena_calloc(&r->arena, p->n, sizeof *r->v);
     if (!r->v)
         return error_nomem(e, "the list of parameters");
-    for (r->n = 0; r->n < p->n; r->n++) {
-        const struct param *row = &p->v[r->n];
+    for (size_t i = 0; i < p->n; i++) {
+        const struct param *row = &p->v[i];
         bool                matrix = param_is_matrix(row);
-        r->v[r->n] = (struct rewrite_param){.p = row,
-                                            .n_out = matrix ? param_stack(row) * row->weight->n_out : 1,
-                                            .n_in = matrix ? row->weight->n_in : param_elements(row)};
+        if (row->bytes) /* not one that files may be without */
+            r->v[r->n++] = (struct rewrite_param){.p = row,
+                                                  .n_out = matrix ? param_stack(row) * row->weight->n_out : 1,
+                                                  .n_in = matrix ? row->weight->n_in : param_elements(row)};
     }
     if ((err = check_asked(r, e)) != 0)
         return err;

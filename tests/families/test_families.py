@@ -6,9 +6,10 @@ weights say when they are written out, whichever layout it was quantized from; a
 and the prefix cache change no bit.
 """
 import json
+import shutil
 
 import familylib
-from family import MODES, assert_close, assert_equal_folders, check, each, family, tensors  # noqa: F401
+from family import MODES, assert_close, assert_equal_folders, check, draw_adapter, each, family, tensors  # noqa: F401
 
 import pytest
 
@@ -91,6 +92,25 @@ def test_types_that_stay(family):
     assert kept and all(name.endswith(("bias", "A_log")) for name in kept), kept
 
 
+@each(["ernie4_5_moe"])
+def test_what_mlx_leaves_out(family):
+    """mlx-lm's files of this family are without the corrections: every command takes them as they are."""
+    model, adapter, out = family.work / "without", family.work / "adapter", family.work / "out"
+    kept = {name: t for name, t in tensors(family.mlx).items() if not name.endswith("correction_bias")}
+    model.mkdir()
+    shutil.copy(family.mlx / "config.json", model)
+    familylib.write_safetensors(model / "model.safetensors", kept)
+    draw_adapter(model, adapter)
+    for command in (("convert", model), ("quantize", "-m", model, "--group-size", "32"),
+                    ("fuse", "-m", model, "--adapter", adapter)):
+        mlxcel_ok(*command, "-o", out, "--force")
+        assert {name for name in tensors(out) if not name.endswith((".scales", ".biases"))} == set(kept)
+        family.exact(out)
+    mlxcel_ok("quantize", "-m", model, "--group-size", "32", "-o", out, "--force")
+    mlxcel_ok("dequantize", "-m", out, "-o", family.work / "wide")
+    assert tensors(family.work / "wide").keys() == kept.keys()
+
+
 RECIPE = "--recipe", "mixed_3_6", "--group-size", "32"
 
 
@@ -108,6 +128,23 @@ def test_bare_arrays_stay_dense(family):
 @each(["lfm2"])
 def test_a_recipe_needs_down_projections(family):
     assert "down_proj; this lfm2 model has none" in fault("quantize", "-m", family.mlx, "-o", family.work / "q", *RECIPE)
+
+
+@each(["granitemoe"])
+def test_experts_of_granite_are_down_projections(family):
+    """As in mlx-lm: what ends with mlp.down_proj gets 8 bits in groups of 64, switch_mlp.down_proj, too."""
+    model, out = family.work / "narrow", family.work / "narrow-q"
+    recipe = json.loads((family.fixture / "tensors.json").read_text())
+    for name, (dtype, shape, kind) in recipe.items():
+        if name.endswith(("input_linear.weight", "output_linear.weight")):
+            recipe[name] = dtype, [shape[0], 128, 96] if "input" in name else [shape[0], 96, 64], kind
+    config = json.loads((family.fixture / "config.json").read_text()) | {"intermediate_size": 64}
+    model.mkdir(parents=True)
+    (model / "config.json").write_text(json.dumps(config))
+    familylib.write_safetensors(model / "model.safetensors", familylib.draw_all(family.name, recipe))
+    mlxcel_ok("quantize", "-m", model, "-o", out, "--group-size", "32")
+    forms = json.loads((out / "config.json").read_text())["quantization"]
+    assert forms["model.layers.0.block_sparse_moe.switch_mlp.down_proj"] == {"group_size": 64, "bits": 8, "mode": "affine"}
 
 
 @each(["longcat_flash"])
