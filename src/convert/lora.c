@@ -190,9 +190,13 @@ static void add_as_named(const struct sources *s, struct members *l, struct memb
     add_member(l, &m);
 }
 
-static void refuse_member(const struct member *m, const char *what, struct faults *f)
+/* Whether the module is whole matrices, or rows of them, of MLX's layout. Heads are not, nor one use of a tied matrix. */
+static bool is_stored(const struct param_target *t)
 {
-    faults_add(f, ERR_UNSUPPORTED, m->module->name, "%s: %s %s", m->file->path, m->module->spelled, what);
+    for (int i = 0; i < t->n; i++)
+        if (t->segment[i].transposed || t->segment[i].slice != SEGMENT_ALL)
+            return false;
+    return t->segment->param->role != ROLE_EMBED || t->uses == t->segment->param->uses;
 }
 
 /* As MLX's layout has it: fused where the original is not or the other way round, stacks for single experts. */
@@ -202,16 +206,14 @@ static void add_as_stored(struct members *l, struct member m, const struct param
         const struct param_segment *g = &t->segment[i];
         const struct param         *p = g->param;
         const struct weight        *w = p->weight;
-        int                         slice = g->slice != SEGMENT_ALL ? g->slice : t->slice;
-        if (g->transposed || g->slice != SEGMENT_ALL)
-            refuse_member(&m, "changes a layer that MLX keeps head by head, where mlx-lm has no pairs", f);
-        else if (t->uses != p->uses && p->role == ROLE_EMBED)
-            refuse_member(&m, "changes one use of a matrix that is embedding and head, which mlx-lm cannot say", f);
-        else if (m.module->magnitude && (g->step != 1 || g->n_row != w->n_out))
-            refuse_member(&m, "has DoRA for a part of what MLX stores as one, which mlx-lm cannot say", f);
+        bool                        stack = p->n_dim == 3;
+        if (m.module->magnitude && (g->step != 1 || g->n_row != w->n_out))
+            faults_add(f, ERR_UNSUPPORTED, m.module->name,
+                       "%s: %s has DoRA for a part of what MLX stores as one, which mlx-lm cannot say", m.file->path,
+                       m.module->spelled);
         m.to = (struct adapter_sum_module){
-            p->name, t->uses & WEIGHT_EMBED, w->n_in, w->n_out, p->n_dim == 3 ? p->shape[0] : 0, NULL, 0};
-        m.part.expert = p->n_dim == 3 && slice != SEGMENT_ALL ? slice : -1;
+            p->name, t->uses & WEIGHT_EMBED, w->n_in, w->n_out, stack ? p->shape[0] : 0, NULL, 0};
+        m.part.expert = stack && t->slice != SEGMENT_ALL ? t->slice : -1;
         m.part.from = g->from;
         m.part.step = g->step;
         m.part.n_row = g->n_row;
@@ -229,7 +231,7 @@ static void list_members(const struct sources *s, const struct convert_adapter *
         for (size_t k = 0; k < s->file[i]->n_module && v[i].scale != 0; k++) {
             const struct adapter_module *module = &s->file[i]->module[k];
             struct member m = {s->file[i], module, .part = {.module = module, .factor = v[i].scale}, .order = i};
-            if (mlx && s->model && adapter_resolve(s->model, module->name, &t))
+            if (mlx && s->model && adapter_resolve(s->model, module->name, &t) && is_stored(&t))
                 add_as_stored(l, m, &t, f);
             else
                 add_as_named(s, l, m);
@@ -263,6 +265,49 @@ static const char *base_of(const struct sources *s, const struct log *log)
     return base;
 }
 
+/* Whether the file has pairs of an embedding, and of a head that is tied to it or, without a model, may be. */
+static void find_tied(const struct sources *s, const struct adapter_file *f, bool *embedding, bool *head)
+{
+    struct param_target t;
+    *embedding = *head = false;
+    for (size_t k = 0; k < f->n_module; k++) {
+        const struct adapter_module *m = &f->module[k];
+        const char                  *dot = strrchr(m->name, '.');
+        if (is_embedding(s, m))
+            *embedding = true;
+        else if (s->model)
+            *head |= adapter_resolve(s->model, m->name, &t) && t.segment->param->role == ROLE_EMBED;
+        else
+            *head |= !strcmp(dot ? dot + 1 : m->name, "lm_head");
+    }
+}
+
+/* PEFT's pairs of an embedding and of its tied head change each its own use (adapt/bind.h), those of mlx-lm add up. */
+static void refuse_tied(const struct sources *s, const struct convert_adapter *v, bool mlx, const struct log *log,
+                        struct faults *faults)
+{
+    bool parted = false, added = false, embeddings = false, heads = false;
+    for (size_t i = 0; i < s->n; i++) {
+        bool embedding, head;
+        find_tied(s, s->file[i], &embedding, &head);
+        embedding = embedding && v[i].scale != 0;
+        head = head && v[i].scale != 0;
+        bool both = embedding && head && is_peft(s->file[i]);
+        parted |= both;
+        added |= (embedding || head) && !both;
+        embeddings |= embedding;
+        heads |= head;
+    }
+    if (!(mlx ? parted : embeddings && heads && added))
+        return;
+    if (s->model)
+        faults_add(faults, ERR_UNSUPPORTED, "lm_head",
+                   "pairs of the embedding and of the head that is tied to it mean something else in the new format");
+    else
+        log_warning(log, "pairs of an embedding and of a head mean something else in the new format where the two are "
+                         "tied, which a model tells (-m)");
+}
+
 /* mlx-lm has other names for experts than PEFT, which only a model tells. */
 static void warn_of_names(const struct sources *s, const struct members *l, const struct log *log)
 {
@@ -287,6 +332,7 @@ static int add_up(const struct sources *s, const struct convert_adapter *v, enum
     int err = members.nomem ? error_nomem(e, "the adapter's modules") : 0;
     for (size_t i = 0; i < s->n; i++)
         adapter_sum_check(s->file[i], format, &faults);
+    refuse_tied(s, v, format == ADAPTER_FORMAT_MLX_LM, o->log, &faults);
     if (members.n)
         qsort(members.v, members.n, sizeof *members.v, member_order);
     if (!err)

@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from adapters import (ALL, DOWN, EMBED, K, NORM, Q, RANK, SCALE, TAKES_DOWN, TAKES_Q, Adapter, Dense, both, config, drop, logits,
                       merged, pair, put,
                       refusal, spoil, values, write_models)
+from testlib import mlxcel
 from tiny import FF, VOCAB, WIDTH
 
 
@@ -181,6 +182,8 @@ def test_embedding_and_tied_head(models, tmp_path):
     a.put(embed + ".lora_embedding_B", [WIDTH, RANK])
     adapter = a.write(tmp_path / "both")
     assert logits(models["tied"], tmp_path, adapter) == logits(apart.write(tmp_path / "apart"), tmp_path, adapter)
+    r = mlxcel("lora", "convert", adapter, "--to", "mlx", "-m", models["tied"], "-o", tmp_path / "mlx")
+    assert b"of the head that is tied to it mean something else in the new format" in r.stderr
     for half, other in ("a", "B"), ("b", "A"):
         columns = zip(*values(a.tensors[f"{embed}.lora_embedding_{other}"]))
         a.put(head[half], a.tensors[head[half]][1], values=[x for c in columns for x in c])
