@@ -172,7 +172,7 @@ static void one_row(const struct linear_job *j, int k, const struct packed *p, i
     if (p->form == LINEAR_AFFINE || p->form == LINEAR_E2M1) {
         for (int t = 0; t < n_tile; t++, data += p->tile_size) {
             struct tile_out out = out_of(j, k, tile + t, 0);
-            f->gemv(p, data, &j->acts, record, &out);
+            f->stream(p, data, &j->acts, record, 1, &out);
         }
         return;
     }
@@ -183,38 +183,53 @@ static void one_row(const struct linear_job *j, int k, const struct packed *p, i
     finish(j, k, tile, n_tile, 0, 1, c);
 }
 
-/* All inputs of n_tile tiles for rows row .. row + n - 1, a panel of inputs at a time. */
-static void many_chains(const struct linear_job *j, const struct packed *p, const unsigned char *data, int n_tile,
-                        int64_t row, int64_t n, struct scratch *s, const struct tile_out *out)
+/* All inputs of n_tile tiles of a float product for rows row .. row + n - 1, a panel of inputs at a time. */
+static void float_rows(const struct linear_job *j, const struct packed *p, const unsigned char *data, int n_tile,
+                       int64_t row, int64_t n, struct chains *c)
 {
-    const struct linear_fns *f = j->cpu->linear;
-    bool                     dense = p->form == LINEAR_DENSE, pairs = p->form == LINEAR_BF16;
-    int64_t                  units = dense ? p->n_in : pairs ? linear_pairs(p->n_in) : linear_blocks(p->n_in);
-    int64_t                  panel = dense ? LINEAR_PANEL_K : pairs ? LINEAR_PANEL_PAIRS : LINEAR_PANEL;
-    if (dense || pairs)
-        zeroed(s->chains, n * n_tile);
+    bool    dense = p->form == LINEAR_DENSE;
+    int64_t units = dense ? p->n_in : linear_pairs(p->n_in), panel = dense ? LINEAR_PANEL_K : LINEAR_PANEL_PAIRS;
+    zeroed(c, n * n_tile);
     for (int64_t u = 0; u < units; u += panel) {
         int64_t m = MIN(units - u, panel);
-        if (dense) {
-            f->dense(p, data, u, m, tensor_row(j->x, row), j->x.stride, n, s->chains);
-        } else if (pairs) {
-            j->cpu->bf16->product(p, data, n_tile, u, m, &j->acts, row, n, s->chains);
-        } else {
-            f->unpack(p, data, u, m, &s->panel);
-            f->gemm(p, &s->panel, u, m, &j->acts, row, n, s->chains, out);
-        }
+        if (dense)
+            j->cpu->linear->dense(p, data, u, m, tensor_row(j->x, row), j->x.stride, n, c);
+        else
+            j->cpu->bf16->product(p, data, n_tile, u, m, &j->acts, row, n, c);
     }
+}
+
+/* A tile of integer codes for rows row .. row + n - 1. What decoding takes from memory while it computes, many rows unpack
+ * once, a panel of inputs at a time, and use together. */
+static void integer_rows(const struct linear_job *j, const struct packed *p, const unsigned char *data, int64_t row,
+                         int64_t n, struct scratch *s, struct tile_out *out)
+{
+    const struct linear_fns *f = j->cpu->linear;
+    int64_t                  few = n <= LINEAR_STREAM ? n : n % f->gemm_rows, many = n - few;
+    int64_t                  blocks = linear_blocks(p->n_in);
+    for (int64_t b = 0; many && b < blocks; b += LINEAR_PANEL) {
+        int64_t m = MIN(blocks - b, LINEAR_PANEL);
+        f->unpack(p, data, b, m, &s->panel);
+        f->gemm(p, &s->panel, b, m, &j->acts, row, many, s->chains, out);
+    }
+    out->y += many * out->stride;
+    if (few)
+        f->stream(p, data, &j->acts, row + many, few, out);
 }
 
 static void many_rows(const struct linear_job *j, int k, const struct packed *p, int64_t tile, int n_tile, int64_t row,
                       int64_t n, struct scratch *s)
 {
-    int together = p->form == LINEAR_BF16 ? n_tile : 1;
+    bool integer = p->form == LINEAR_AFFINE || p->form == LINEAR_E2M1;
+    int  together = p->form == LINEAR_BF16 ? n_tile : 1;
     for (int64_t t = tile; t < tile + n_tile; t += together) {
-        struct tile_out out = out_of(j, k, t, row);
-        many_chains(j, p, packed_tile(p, t), together, row, n, s, &out);
-        if (p->form == LINEAR_DENSE || p->form == LINEAR_BF16)
-            finish(j, k, t, together, row, n, s->chains);
+        if (integer) {
+            struct tile_out out = out_of(j, k, t, row);
+            integer_rows(j, p, packed_tile(p, t), row, n, s, &out);
+            continue;
+        }
+        float_rows(j, p, packed_tile(p, t), together, row, n, s->chains);
+        finish(j, k, t, together, row, n, s->chains);
     }
 }
 
@@ -245,11 +260,11 @@ static void act_tiles(const struct linear_job *j, int64_t tile, int n_tile, int6
     }
 }
 
-/* How many tiles of a form are computed together, where there are so many. For one row of integer codes, and for rows with
+/* How many tiles of a form are computed together, where there are so many. For few rows of integer codes, and for rows with
  * adapters, that is one after the other; what follows, adapters and activation, comes once for all. */
 static int side_by_side(const struct linear_job *j, const struct packed *p)
 {
-    return p->form == LINEAR_BF16 || j->x.n_row == 1 || j->adapted ? LINEAR_GEMV_TILES : 1;
+    return p->form == LINEAR_BF16 || j->x.n_row <= LINEAR_STREAM || j->adapted ? LINEAR_GEMV_TILES : 1;
 }
 
 int linear_item(const struct linear_job *j, int64_t item, int64_t max, int member)

@@ -52,6 +52,7 @@
 #define LINEAR_PANEL_K 256     /* inputs of a dense tile that are used for all rows together: 16 KB as float32 */
 #define LINEAR_PANEL_PAIRS 128 /* pairs of inputs of bf16 tiles that are used for all rows together: 32 KB of 4 tiles */
 #define LINEAR_ROWS 128        /* most rows that share an unpacked tile */
+#define LINEAR_STREAM 16       /* most rows whose products read a tile's codes where they are, rows by rows */
 #define LINEAR_GEMV_TILES 4    /* most tiles that are computed side by side: dense for one row, bf16 always */
 
 enum linear_form { LINEAR_DENSE, LINEAR_AFFINE, LINEAR_E2M1, LINEAR_BF16 };
@@ -179,15 +180,18 @@ struct chains {
 struct linear_fns {
     /* Quantizes x[n_in] as row `row` of a. */
     void (*quantize)(const struct acts *a, int64_t row, const float *x);
+    int gemm_rows; /* rows that gemm takes together, a divisor of LINEAR_GROUP */
     /* Blocks [b0, b0 + n) of a tile of integer codes (whole groups). */
     void (*unpack)(const struct packed *p, const unsigned char *tile, int64_t b0, int64_t n, struct panel *out);
     /* Adds blocks [b0, b0 + n): the first start from zero, the last finish the rows in `out`; between them the sums are
-     * in c, whose contents do not count before the first and after the last. `row` begins a group. */
+     * in c, whose contents do not count before the first and after the last. `row` begins a group; n_row is a multiple of
+     * gemm_rows. */
     void (*gemm)(const struct packed *p, const struct panel *panel, int64_t b0, int64_t n, const struct acts *a,
                  int64_t row, int64_t n_row, struct chains *c, const struct tile_out *out);
-    /* One tile of integer codes for one row. */
-    void (*gemv)(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row,
-                 const struct tile_out *out);
+    /* One tile of integer codes for n_row <= LINEAR_STREAM rows, without a panel. Groups of gemm_rows rows from `row` on
+     * stand in one group of a. */
+    void (*stream)(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row, int64_t n_row,
+                   const struct tile_out *out);
     /* Inputs [k0, k0 + n) of a dense tile; x is row 0 of n_row. */
     void (*dense)(const struct packed *p, const unsigned char *tile, int64_t k0, int64_t n, const float *x,
                   int64_t x_stride, int64_t n_row, struct chains *c);

@@ -25,9 +25,10 @@ enum { AFFINE_ROWS = 8, MERGED = 1 };
 enum { AFFINE_ROWS = 4, MERGED = 0 };
 #endif
 
-/* What codes are, a constant of each kernel: their width in bits, or these. */
+/* What codes are, a constant of each kernel: their width in bits, or these. In a panel they stand as operands. */
 #define MXFP4 -4
 #define NVFP4 -16
+#define OPERANDS 0
 
 #define IS_E2M1(kind) ((kind) < 0)
 #define STORED(kind) (IS_E2M1(kind) ? 4 : (kind))
@@ -56,11 +57,11 @@ VEC_INLINE vi quad(const int8_t *q)
     return vi_set1(v);
 }
 
-/* The codes of quad j of a block as unsigned bytes. */
+/* The codes of quad j of a block as operands of a dot: unsigned bytes, those of 8 bits as vi_dot_bytes takes them. */
 VEC_INLINE vi take(const int kind, const unsigned char *block, int j)
 {
     static const uint8_t e2m1[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
-    const int            bits = STORED(kind);
+    const int            bits = kind == OPERANDS ? 8 : STORED(kind);
     const int            low = bits == 8 ? 8 : bits >= 4 ? 4 : 2, rest = bits - low;
     vi                   c = vi_load(block + j % low * LINEAR_QUAD_BYTES);
     if (low < 8)
@@ -69,7 +70,7 @@ VEC_INLINE vi take(const int kind, const unsigned char *block, int j)
         vi high = vi_load(block + (low + j % rest) * LINEAR_QUAD_BYTES);
         c = vi_or(c, vi_bits(high, low - rest * (j / rest), ((1 << rest) - 1) << low));
     }
-    return IS_E2M1(kind) ? vi_table(e2m1, c) : c;
+    return IS_E2M1(kind) ? vi_table(e2m1, c) : kind == 8 ? vi_bytes(c) : c;
 }
 
 /* Asks for the memory of a later block. Beyond the last it asks in vain. */
@@ -149,8 +150,8 @@ VEC_INLINE vi dot_start(const int kind, const int32_t *sum, int part)
     return vi_set1(IS_E2M1(kind) ? -LINEAR_E2M1_ZERO * s : kind == 8 ? VEC_BYTES_ZERO * s : 0);
 }
 
-/* R rows by 16 outputs: adds the dots of a part of a block to dot[]. The codes stand as `stored`: their own kind, or as
- * bytes (8) in a panel. x: the block of the first row. */
+/* R rows by 16 outputs: adds the dots of a part of a block to dot[]. The codes stand as `stored`: their own kind, or
+ * OPERANDS. x: the block of the first row. */
 VEC_INLINE void dot_part(const int R, const int kind, const int stored, const int part, const unsigned char *codes,
                          const struct qblock *x, vi dot[])
 {
@@ -246,7 +247,7 @@ VEC_INLINE void gemm_chains(const int R, const int kind, const int terms, int64_
                     VEC_UNROLL
                     for (int r = 0; r < R; r++)
                         dot[r] = dot_start(kind, x[r].sum, part);
-                    dot_part(R, kind, 8, part, codes, x, dot);
+                    dot_part(R, kind, OPERANDS, part, codes, x, dot);
                     VEC_UNROLL
                     for (int r = 0; r < R; r++)
                         acc[r] = chain(dot[r], x[r].sx, vf_load(scale + part * LINEAR_TILE), acc[r]);
@@ -303,13 +304,8 @@ VEC_INLINE void gemm_terms(const int kind, const int terms, const struct packed 
                            int64_t b0, int64_t n, const struct acts *a, int64_t row, int64_t n_row, struct chains *c,
                            const struct tile_out *out)
 {
-    int64_t r = 0;
-    for (; n_row - r >= AFFINE_ROWS; r += AFFINE_ROWS)
+    for (int64_t r = 0; r < n_row; r += AFFINE_ROWS)
         gemm_rows(AFFINE_ROWS, kind, terms, p, panel, b0, n, a, row, r, c, out);
-    for (; n_row - r >= AFFINE_ROWS / 2; r += AFFINE_ROWS / 2)
-        gemm_rows(AFFINE_ROWS / 2, kind, terms, p, panel, b0, n, a, row, r, c, out);
-    for (; r < n_row; r++)
-        gemm_rows(1, kind, terms, p, panel, b0, n, a, row, r, c, out);
 }
 
 VEC_INLINE void gemm_kind(const int kind, const struct packed *p, const struct panel *panel, int64_t b0, int64_t n,
@@ -347,54 +343,81 @@ static void gemm(const struct packed *p, const struct panel *panel, int64_t b0, 
     }
 }
 
-VEC_INLINE void gemv_terms(const int kind, const int terms, const struct packed *p, const unsigned char *tile,
-                           const struct acts *a, int64_t row, const struct tile_out *out)
+/* R rows of a tile, codes taken as they stand in it. x: the first block of the first row. */
+VEC_INLINE void stream_rows(const int R, const int kind, const int terms, const struct packed *p,
+                            const unsigned char *tile, const struct acts *a, int64_t row, int64_t r0,
+                            const struct tile_out *out)
 {
-    const struct qblock *x = acts_at(a, row, 0), *end = acts_at(a, row, a->blocks);
+    const struct qblock *x = acts_at(a, row + r0, 0), *end = x + a->blocks * a->group;
     const int            parts = PARTS(kind), group = a->group;
-    vf                   acc = vf_set1(0), acc_bias = acc;
+    vf                   acc[AFFINE_ROWS], acc_bias[AFFINE_ROWS];
+    VEC_UNROLL
+    for (int r = 0; r < R; r++)
+        acc[r] = acc_bias[r] = vf_set1(0);
     for (; x < end; tile += scales_size(kind, p->dtype)) {
         const unsigned char *s = tile + (size_t)p->group_blocks * p->block_size;
         vf                   scale[2], bias;
         for (int part = 0; part < parts; part++)
             scale[part] = load_scale(kind, p->dtype, s, part);
-        bias = IS_E2M1(kind) ? acc_bias : widen(p->dtype, s + row16_size(p->dtype));
+        bias = IS_E2M1(kind) ? scale[0] : widen(p->dtype, s + row16_size(p->dtype));
         for (; tile < s; tile += STORED(kind) * LINEAR_QUAD_BYTES) {
             ask_ahead(kind, tile);
             VEC_UNROLL
             for (int t = 0; t < terms; t++, x += group) {
                 VEC_UNROLL
                 for (int part = 0; part < parts; part++) {
-                    vi dot = dot_start(kind, x->sum, part);
-                    dot_part(1, kind, kind, part, tile, x, &dot);
-                    acc = chain(dot, x->sx, scale[part], acc);
+                    vi dot[AFFINE_ROWS];
+                    VEC_UNROLL
+                    for (int r = 0; r < R; r++)
+                        dot[r] = dot_start(kind, x[r].sum, part);
+                    dot_part(R, kind, kind, part, tile, x, dot);
+                    VEC_UNROLL
+                    for (int r = 0; r < R; r++)
+                        acc[r] = chain(dot[r], x[r].sx, scale[part], acc[r]);
                 }
-                if (!IS_E2M1(kind))
-                    acc_bias = chain_bias(x, bias, acc_bias);
+                if (IS_E2M1(kind))
+                    continue;
+                VEC_UNROLL
+                for (int r = 0; r < R; r++)
+                    acc_bias[r] = chain_bias(x + r, bias, acc_bias[r]);
             }
         }
     }
-    put(out, 0, IS_E2M1(kind) ? acc : vf_add(acc, acc_bias));
+    VEC_UNROLL
+    for (int r = 0; r < R; r++)
+        put(out, r0 + r, IS_E2M1(kind) ? acc[r] : vf_add(acc[r], acc_bias[r]));
 }
 
-VEC_INLINE void gemv_kind(const int kind, const struct packed *p, const unsigned char *tile, const struct acts *a,
-                          int64_t row, const struct tile_out *out)
+VEC_INLINE void stream_terms(const int kind, const int terms, const struct packed *p, const unsigned char *tile,
+                             const struct acts *a, int64_t row, int64_t n_row, const struct tile_out *out)
+{
+    int64_t r = 0;
+    for (; n_row - r >= AFFINE_ROWS; r += AFFINE_ROWS)
+        stream_rows(AFFINE_ROWS, kind, terms, p, tile, a, row, r, out);
+    for (; n_row - r >= AFFINE_ROWS / 2; r += AFFINE_ROWS / 2)
+        stream_rows(AFFINE_ROWS / 2, kind, terms, p, tile, a, row, r, out);
+    for (; r < n_row; r++)
+        stream_rows(1, kind, terms, p, tile, a, row, r, out);
+}
+
+VEC_INLINE void stream_kind(const int kind, const struct packed *p, const unsigned char *tile, const struct acts *a,
+                            int64_t row, int64_t n_row, const struct tile_out *out)
 {
     if (a->terms == 1)
-        gemv_terms(kind, 1, p, tile, a, row, out);
+        stream_terms(kind, 1, p, tile, a, row, n_row, out);
     else
-        gemv_terms(kind, 2, p, tile, a, row, out);
+        stream_terms(kind, 2, p, tile, a, row, n_row, out);
 }
 
-static void gemv(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row,
-                 const struct tile_out *out)
+static void stream(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row, int64_t n_row,
+                   const struct tile_out *out)
 {
-    BY_KIND(gemv_kind, kind_of(p), p, tile, a, row, out);
+    BY_KIND(stream_kind, kind_of(p), p, tile, a, row, n_row, out);
 }
 
 #define LINEAR_FNS(quantize)                                                                                           \
     {                                                                                                                  \
-        quantize, unpack, gemm, gemv, dense, dense_gemv                                                                \
+        quantize, AFFINE_ROWS, unpack, gemm, stream, dense, dense_gemv                                                                \
     }
 
 #endif

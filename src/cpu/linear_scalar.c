@@ -146,16 +146,16 @@ static void gemm(const struct packed *p, const struct panel *panel, int64_t b0, 
     }
 }
 
-static void gemv(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row,
-                 const struct tile_out *out)
+static void stream(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row, int64_t n_row,
+                   const struct tile_out *out)
 {
     struct panel  panel;
-    struct chains c;
+    struct chains c[LINEAR_STREAM];
     int64_t       blocks = linear_blocks(p->n_in);
     for (int64_t b = 0; b < blocks; b += LINEAR_PANEL) {
         int64_t n = MIN(blocks - b, LINEAR_PANEL);
         unpack(p, tile, b, n, &panel);
-        gemm(p, &panel, b, n, a, row, 1, &c, out);
+        gemm(p, &panel, b, n, a, row, n_row, c, out);
     }
 }
 
@@ -197,4 +197,4 @@ static void dense_gemv(const struct packed *p, const unsigned char *tile, int n_
         dense(p, tile + (size_t)t * p->tile_size, 0, p->n_in, x, 0, 1, c + t);
 }
 
-const struct linear_fns linear_scalar = {quantize, unpack, gemm, gemv, dense, dense_gemv};
+const struct linear_fns linear_scalar = {quantize, 1, unpack, gemm, stream, dense, dense_gemv};

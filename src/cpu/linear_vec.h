@@ -2,9 +2,9 @@
  * one int32 of each. The including file defines VEC_AVX2, VEC_AVX512 or VEC_NEON, and VEC_DOT beside the latter two
  * where the machine has dot-product instructions.
  *
- * vi_dot (with VEC_DOT): acc + w . x per lane for w < 128, exact. vi_dot_bytes: the same for any unsigned w, less
- * VEC_BYTES_ZERO sum(x), which is left to the caller: without VNNI bytes are taken as w - 128. vpmaddubsw would saturate
- * otherwise; it multiplies |w - 128| with sign(w - 128) x, at most 32512 a pair.
+ * vi_dot (with VEC_DOT): acc + w . x per lane for w < 128, exact. vi_dot_bytes: the same for any unsigned w that
+ * vi_bytes prepared, less VEC_BYTES_ZERO sum(x), which is left to the caller: without VNNI bytes are taken as w - 128.
+ * vpmaddubsw would saturate otherwise; it multiplies |w - 128| with sign(w - 128) x, at most 32512 a pair.
  */
 #ifndef MLXCEL_CPU_LINEAR_VEC_H
 #define MLXCEL_CPU_LINEAR_VEC_H
@@ -99,6 +99,10 @@ VEC_INLINE vi vi_dot(vi acc, vi w, vi x)
 {
     return _mm512_dpbusd_epi32(acc, w, x);
 }
+VEC_INLINE vi vi_bytes(vi w)
+{
+    return w;
+}
 VEC_INLINE vi vi_dot_bytes(vi acc, vi w, vi x)
 {
     return vi_dot(acc, w, x);
@@ -118,9 +122,12 @@ VEC_INLINE vi vi_sum_pairs(vi a)
 {
     return _mm512_madd_epi16(a, _mm512_set1_epi16(1));
 }
+VEC_INLINE vi vi_bytes(vi w)
+{
+    return _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80));
+}
 VEC_INLINE vi vi_dot_bytes(vi acc, vi w, vi x)
 {
-    w = _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80));
     x = _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x);
     vi s = _mm512_add_epi32(acc, vi_sum_pairs(vi_pairs(_mm512_abs_epi8(w), x)));
     VEC_KEEP(s);
@@ -216,10 +223,13 @@ VEC_INLINE vi vi_sum_pairs(vi x)
     const __m256i ones = _mm256_set1_epi16(1);
     return (vi){_mm256_madd_epi16(x.a, ones), _mm256_madd_epi16(x.b, ones)};
 }
-VEC_INLINE vi vi_dot_bytes(vi acc, vi w, vi x)
+VEC_INLINE vi vi_bytes(vi w)
 {
     const __m256i flip = _mm256_set1_epi8((char)0x80);
-    w = (vi){_mm256_xor_si256(w.a, flip), _mm256_xor_si256(w.b, flip)};
+    return (vi){_mm256_xor_si256(w.a, flip), _mm256_xor_si256(w.b, flip)};
+}
+VEC_INLINE vi vi_dot_bytes(vi acc, vi w, vi x)
+{
     x = (vi){_mm256_sign_epi8(x.a, w.a), _mm256_sign_epi8(x.b, w.b)};
     vi s = vi_add(acc, vi_sum_pairs(vi_pairs((vi){_mm256_abs_epi8(w.a), _mm256_abs_epi8(w.b)}, x)));
     VEC_KEEP(s.a);

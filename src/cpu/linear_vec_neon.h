@@ -106,6 +106,10 @@ VEC_INLINE int32x4_t vi_flip(int32x4_t x)
 {
     return veorq_s32(x, vreinterpretq_s32_u8(vdupq_n_u8(0x80)));
 }
+VEC_INLINE vi vi_bytes(vi w)
+{
+    return VI_EACH(vi_flip, w);
+}
 
 #if defined(VEC_DOT)
 
@@ -119,7 +123,7 @@ VEC_INLINE vi vi_dot(vi acc, vi w, vi x)
 }
 VEC_INLINE vi vi_dot_bytes(vi acc, vi w, vi x)
 {
-    return vi_dot(acc, VI_EACH(vi_flip, w), x);
+    return vi_dot(acc, w, x);
 }
 
 #else
@@ -153,7 +157,7 @@ VEC_INLINE vi vi_sum_pairs(vi x)
 }
 VEC_INLINE vi vi_dot_bytes(vi acc, vi w, vi x)
 {
-    return vi_add(acc, vi_sum_pairs(vi_pairs(VI_EACH(vi_flip, w), x)));
+    return vi_add(acc, vi_sum_pairs(vi_pairs(w, x)));
 }
 
 #endif
