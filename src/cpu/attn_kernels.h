@@ -24,6 +24,9 @@
 #define TILE_W(r) 1
 #endif
 #define TILE_VECTORS (KV_TILE / VEC_LANES)
+/* Whether factors of rows are better loaded again for each vector than kept beside all sums. */
+#define TILE_TIGHT(r) ((r) > 1 && ((r) + 1) * TILE_W(r) >= VEC_REGISTERS)
+#define VEC_FORGET(p) __asm__("" : "+r"(p)) /* what was loaded through p is loaded again */
 #define UNROLL _Pragma("GCC unroll 8")
 
 VEC_INLINE vf load_elem(const void *p, int64_t i, int elem_size)
@@ -40,30 +43,31 @@ VEC_INLINE vf load_elem_part(const void *p, int64_t i, int elem_size, int n)
                             : vf_load_part((const float *)p + i, n);
 }
 
-/* Asks for what the next tile has where W vectors of elements from i on stand in this one. */
-VEC_INLINE void ask(const void *next, int64_t i, int elem_size, int W)
+/* Asks for W vectors of elements from p on. */
+VEC_INLINE void ask(const char *p, int elem_size, int W)
 {
     const int vectors = 64 / (VEC_LANES * elem_size); /* in a cache line */
-    UNROLL for (int w = 0; w < W; w += vectors)
-        __builtin_prefetch((const char *)next + (i + w * VEC_LANES) * elem_size);
+    UNROLL for (int w = 0; w < W; w += vectors) __builtin_prefetch(p + w * VEC_LANES * elem_size);
 }
 
 /* Scores of rows [r0, r0 + R) with W vectors of keys from j on. */
 VEC_INLINE void scores_chunk(const struct attn_block *b, int r0, const void *k, int elem_size, int j, int R, int W)
 {
-    int          dim = b->head_dim;
-    const float *q = b->q + (int64_t)r0 * dim;
+    int64_t      dim = b->head_dim;
+    const float *q = b->q + r0 * dim, *end = q + dim;
+    const char  *key = (const char *)k + j * elem_size;
+    ptrdiff_t    next = (const char *)b->next_k - (const char *)k;
     vf           scale = vf_set1(b->scale), acc[TILE_R][4];
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++) acc[r][w] = vf_set1(0);
-    for (int d = 0; d < dim; d++) {
-        vf key[4];
+    for (; q < end; q++, key += KV_TILE * elem_size) {
         if (elem_size < 4)
-            ask(b->next_k, d * KV_TILE + j, elem_size, W);
-        UNROLL for (int w = 0; w < W; w++) key[w] = load_elem(k, d * KV_TILE + j + w * VEC_LANES, elem_size);
-        UNROLL for (int r = 0; r < R; r++)
+            ask(key + next, elem_size, W);
+        UNROLL for (int w = 0; w < W; w++)
         {
-            vf x = vf_set1(q[r * dim + d]);
-            UNROLL for (int w = 0; w < W; w++) acc[r][w] = vf_fma(x, key[w], acc[r][w]);
+            vf x = load_elem(key, w * VEC_LANES, elem_size);
+            if (TILE_TIGHT(R))
+                VEC_FORGET(q);
+            UNROLL for (int r = 0; r < R; r++) acc[r][w] = vf_fma(vf_set1(q[r * dim]), x, acc[r][w]);
         }
     }
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++)
@@ -99,21 +103,22 @@ VEC_INLINE void values_chunk(const struct attn_block *b, int r0, const void *v, 
 {
     int          dim = b->v_dim;
     float       *o = b->o + (int64_t)r0 * dim + f;
-    const float *p = b->s + r0 * KV_TILE;
+    const float *p = b->s + r0 * KV_TILE + lo, *end = p + (hi - lo);
+    const char  *val = (const char *)v + (lo * b->v_stride + f) * elem_size;
+    ptrdiff_t    next = (const char *)b->next_v - (const char *)v, stride = b->v_stride * elem_size;
     vf           acc[TILE_R][4];
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++) acc[r][w] =
         part < VEC_LANES ? vf_load_part(o + r * dim, part) : vf_load(o + r * dim + w * VEC_LANES);
-    for (int j = lo; j < hi; j++) {
-        vf val[4];
+    for (; p < end; p++, val += stride) {
         if (elem_size < 4)
-            ask(b->next_v, (int64_t)j * b->v_stride + f, elem_size, W);
-        int64_t at = (int64_t)j * b->v_stride + f;
-        UNROLL for (int w = 0; w < W; w++) val[w] =
-            part < VEC_LANES ? load_elem_part(v, at, elem_size, part) : load_elem(v, at + w * VEC_LANES, elem_size);
-        UNROLL for (int r = 0; r < R; r++)
+            ask(val + next, elem_size, W);
+        UNROLL for (int w = 0; w < W; w++)
         {
-            vf x = vf_set1(p[r * KV_TILE + j]);
-            UNROLL for (int w = 0; w < W; w++) acc[r][w] = vf_fma(x, val[w], acc[r][w]);
+            vf x =
+                part < VEC_LANES ? load_elem_part(val, 0, elem_size, part) : load_elem(val, w * VEC_LANES, elem_size);
+            if (TILE_TIGHT(R))
+                VEC_FORGET(p);
+            UNROLL for (int r = 0; r < R; r++) acc[r][w] = vf_fma(vf_set1(p[r * KV_TILE]), x, acc[r][w]);
         }
     }
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++)
@@ -169,33 +174,46 @@ VEC_INLINE vf keep_keys(const struct attn_block *b, int i, int w, vf x, vf fill)
     return vf_keep(x, b->lo[i] - w * VEC_LANES, b->hi[i] - w * VEC_LANES, fill);
 }
 
-/* The weights of row i from its scores; rescales its sum and output to the new maximum. Whole: all keys of the tile are
- * the row's. */
-VEC_INLINE void softmax_row(const struct attn_block *b, int i, bool whole)
+static bool whole_row(const struct attn_block *b, int i)
+{
+    return b->lo[i] == 0 && b->hi[i] == KV_TILE;
+}
+
+/* Moves the maximum of row i up to its scores; returns what its sum and output must be multiplied by. Whole: all keys of
+ * the tile are the row's. */
+VEC_INLINE float max_row(const struct attn_block *b, int i, bool whole)
+{
+    const float *s = b->s + i * KV_TILE;
+    vf           max = vf_set1(b->m[i]), none = vf_set1(-FLT_MAX);
+    UNROLL for (int w = 0; w < TILE_VECTORS; w++)
+    {
+        if (!whole && !has_keys(b, i, w))
+            continue;
+        vf x = vf_load(s + w * VEC_LANES);
+        max = vf_max(max, whole ? x : keep_keys(b, i, w, x, none));
+    }
+    float m = vf_max_lane(max), moved = b->m[i] - m;
+    b->m[i] = m;
+    return moved == 0 ? 1 : math_exp(moved);
+}
+
+/* The weights of row i from its scores and maximum; its sum and output times a. */
+VEC_INLINE void weights_row(const struct attn_block *b, int i, bool whole, float a)
 {
     float *s = b->s + i * KV_TILE, *o = b->o + (int64_t)i * b->v_dim;
-    vf     max = vf_set1(b->m[i]), none = vf_set1(-FLT_MAX), zero = vf_set1(0), p[TILE_VECTORS];
+    vf     max = vf_set1(b->m[i]), zero = vf_set1(0), p[TILE_VECTORS];
     int    f = 0;
     UNROLL for (int w = 0; w < TILE_VECTORS; w++)
     {
         p[w] = zero;
         if (!whole && !has_keys(b, i, w))
             continue;
-        p[w] = vf_load(s + w * VEC_LANES);
-        max = vf_max(max, whole ? p[w] : keep_keys(b, i, w, p[w], none));
-    }
-    float m = vf_max_lane(max), moved = b->m[i] - m, a = moved == 0 ? 1 : math_exp(moved);
-    UNROLL for (int w = 0; w < TILE_VECTORS; w++)
-    {
-        if (!whole && !has_keys(b, i, w))
-            continue;
-        p[w] = vf_exp(vf_sub(p[w], vf_set1(m)));
+        p[w] = vf_exp(vf_sub(vf_load(s + w * VEC_LANES), max));
         if (!whole)
             p[w] = keep_keys(b, i, w, p[w], zero);
         vf_store(s + w * VEC_LANES, b->v_scale ? vf_mul(p[w], vf_load(b->v_scale + w * VEC_LANES)) : p[w]);
     }
     b->l[i] = fmaf(b->l[i], a, vf_sum(vf_add(vf_add(p[0], p[1]), vf_add(p[2], p[3]))));
-    b->m[i] = m;
     if (a == 1)
         return;
     for (; f + VEC_LANES <= b->v_dim; f += VEC_LANES)
@@ -215,15 +233,27 @@ static void softcap_row(const struct attn_block *b, int i)
     }
 }
 
+/* A few rows at a time: the maxima of several rows are found at once, while each by itself is a long chain. */
 static void softmax(const struct attn_block *b)
 {
-    for (int i = 0; i < b->n; i++) {
-        if (b->softcap > 0)
-            softcap_row(b, i);
-        if (b->lo[i] == 0 && b->hi[i] == KV_TILE)
-            softmax_row(b, i, true);
-        else if (b->lo[i] < b->hi[i])
-            softmax_row(b, i, false);
+    enum { ROWS = 8 };
+    for (int i0 = 0; i0 < b->n; i0 += ROWS) {
+        int   end = i0 + ROWS < b->n ? i0 + ROWS : b->n;
+        float a[ROWS];
+        for (int i = i0; i < end; i++) {
+            if (b->softcap > 0)
+                softcap_row(b, i);
+            if (whole_row(b, i))
+                a[i - i0] = max_row(b, i, true);
+            else if (b->lo[i] < b->hi[i])
+                a[i - i0] = max_row(b, i, false);
+        }
+        for (int i = i0; i < end; i++) {
+            if (whole_row(b, i))
+                weights_row(b, i, true, a[i - i0]);
+            else if (b->lo[i] < b->hi[i])
+                weights_row(b, i, false, a[i - i0]);
+        }
     }
 }
 

@@ -5,9 +5,10 @@
  *
  *   one row (decode)   every thread quantizes or rounds the row for itself, which is cheaper than waiting for another to do it,
  *                      and streams its tiles from memory once
- *   many rows          the threads convert shares of the rows, meet, and take items; an item unpacks its tile a panel
- *                      of inputs at a time and uses it for all rows of the chunk, whose quantized form stays in the L2
- *                      cache
+ *   few rows           the threads convert shares of the rows, meet, and take items; a tile comes from memory while the
+ *                      first rows are computed and is in the cache for the next ones
+ *   many rows          likewise, but an item unpacks its tile a panel of inputs at a time and uses it for all rows of the
+ *                      chunk, whose quantized form stays in the L2 cache
  *
  * Where the step has adapters, the threads also share their products with A before they meet (with one row, too), and each
  * tile is finished by lora_tiles; a tile of a weight that an adapter replaces is computed by runs of rows.
@@ -199,8 +200,7 @@ static void float_rows(const struct linear_job *j, const struct packed *p, const
     }
 }
 
-/* A tile of integer codes for rows row .. row + n - 1. What decoding takes from memory while it computes, many rows unpack
- * once, a panel of inputs at a time, and use together. */
+/* A tile of integer codes for rows row .. row + n - 1. */
 static void integer_rows(const struct linear_job *j, const struct packed *p, const unsigned char *data, int64_t row,
                          int64_t n, struct scratch *s, struct tile_out *out)
 {

@@ -52,7 +52,8 @@
 #define LINEAR_PANEL_K 256     /* inputs of a dense tile that are used for all rows together: 16 KB as float32 */
 #define LINEAR_PANEL_PAIRS 128 /* pairs of inputs of bf16 tiles that are used for all rows together: 32 KB of 4 tiles */
 #define LINEAR_ROWS 128        /* most rows that share an unpacked tile */
-#define LINEAR_STREAM 16       /* most rows whose products read a tile's codes where they are, rows by rows */
+#define LINEAR_STREAM 16       /* most rows that use a tile without a panel: in the cache a panel pays from 8 to 20 rows on,
+                                * but memory waits while it is made */
 #define LINEAR_GEMV_TILES 4    /* most tiles that are computed side by side: dense for one row, bf16 always */
 
 enum linear_form { LINEAR_DENSE, LINEAR_AFFINE, LINEAR_E2M1, LINEAR_BF16 };
@@ -188,8 +189,8 @@ struct linear_fns {
      * gemm_rows. */
     void (*gemm)(const struct packed *p, const struct panel *panel, int64_t b0, int64_t n, const struct acts *a,
                  int64_t row, int64_t n_row, struct chains *c, const struct tile_out *out);
-    /* One tile of integer codes for n_row <= LINEAR_STREAM rows, without a panel. Groups of gemm_rows rows from `row` on
-     * stand in one group of a. */
+    /* All inputs of a tile of integer codes for n_row <= LINEAR_STREAM rows, gemm_rows of them at a time; `row` begins as
+     * many of a group. */
     void (*stream)(const struct packed *p, const unsigned char *tile, const struct acts *a, int64_t row, int64_t n_row,
                    const struct tile_out *out);
     /* Inputs [k0, k0 + n) of a dense tile; x is row 0 of n_row. */

@@ -343,7 +343,7 @@ static void gemm(const struct packed *p, const struct panel *panel, int64_t b0, 
     }
 }
 
-/* R rows of a tile, codes taken as they stand in it. x: the first block of the first row. */
+/* R rows of a tile, whose codes are taken as they stand in it. */
 VEC_INLINE void stream_rows(const int R, const int kind, const int terms, const struct packed *p,
                             const unsigned char *tile, const struct acts *a, int64_t row, int64_t r0,
                             const struct tile_out *out)
@@ -417,7 +417,7 @@ static void stream(const struct packed *p, const unsigned char *tile, const stru
 
 #define LINEAR_FNS(quantize)                                                                                           \
     {                                                                                                                  \
-        quantize, AFFINE_ROWS, unpack, gemm, stream, dense, dense_gemv                                                                \
+        quantize, AFFINE_ROWS, unpack, gemm, stream, dense, dense_gemv                                                 \
     }
 
 #endif
