@@ -289,7 +289,7 @@ void adapter_bind_replaced(struct adapter_binder *b, const struct adapter_param 
     if (bare)
         return;
     if (!split(p->name, module, sizeof module, &bias))
-        refuse(b, p->tensor, ERR_MISFIT, "is no weight and no bias; nothing else of a model can be replaced");
+        refuse(b, p->tensor, ERR_MISFIT, "is no weight and no bias, and no other tensor of the model is called so");
     else if (!adapter_resolve(b->m, module, &t))
         adapter_unclaimed(b, p->tensor, module);
     else if (!adapter_set_aside(b, &t))

@@ -84,7 +84,7 @@ static void test_refused(void **state)
         {&dense, FULL_CONFIG, L0 "cross.q_proj.bias:F32:40",
          L0 "cross.q_proj.bias is a bias, but the model's layer has none"},
         {&dense, FULL_CONFIG, L0 "cross.q_proj.scales:F32:40x2",
-         "is no weight and no bias; nothing else of a model can be replaced"},
+         "is no weight and no bias, and no other tensor of the model is called so"},
         {&dense, FULL_CONFIG, L0 "self_attn.q_proj.weight:F32:40x64",
          "replaces a part of a parameter that the model stores as one"},
         {&dense, FULL_CONFIG, L0 "none.weight:F32:40x64", L0 "none is no layer of the table model"},
