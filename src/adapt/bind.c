@@ -249,8 +249,9 @@ static bool check_shapes(struct adapter_binder *b, const struct adapter_module *
     bool          embedding = t->uses & WEIGHT_EMBED, stack = MAX(m->n_expert, 1) != t->n_slice;
     struct halves h = orient(m, embedding, 0);
     bool          bad_in = stack || h.a.n_col != t->n_in, bad_out = stack || h.b.n_row != t->n_out;
+    bool          swapped = embedding || m->layout == ADAPTER_PEFT_STACK_TURNED; /* a has the outputs */
     if (bad_in || bad_out)
-        misfit(b, m, t, embedding ? bad_out : bad_in, embedding ? bad_in : bad_out);
+        misfit(b, m, t, swapped ? bad_out : bad_in, swapped ? bad_in : bad_out);
     bool magnitude = check_vector(b, m, t, m->magnitude), extra = check_vector(b, m, t, m->extra);
     return !bad_in && !bad_out && magnitude && extra;
 }

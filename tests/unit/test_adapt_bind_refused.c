@@ -92,6 +92,11 @@ static void test_refused(void **state)
          "both replace " L0 "cross.q_proj"},
         {&dense, FULL_CONFIG, "model.embed_tokens.weight:F32:72x64 lm_head.weight:F32:72x64",
          "differs from the embedding that the adapter brings along, but the model's head is tied to it"},
+        {&dense, PEFT_CONFIG(", \"target_parameters\": [\"experts.gate_up_proj\", \"experts.down_proj\"]"),
+         BASE L0 "mlp.experts.lora_A.weight:F32:12x64 " BASE L0 "mlp.experts.lora_B.weight:F32:32x12 " BASE L1
+                 "mlp.experts.lora_A.weight:F32:12x65 " BASE L1 "mlp.experts.lora_B.weight:F32:32x12",
+         L1 "mlp.experts.down_proj takes 32 input features and produces 64; " BASE L1
+            "mlp.experts.lora_A.weight is [12, 65]"}, /* A has the outputs, as the other one shows */
         {&dense, PEFT_CONFIG(", \"fan_in_fan_out\": true, \"modules_to_save\": [\"gate_up_proj\"]"),
          PEFT(L0 "cross.q_proj", 64, 40) " " BASE L0 "moe.gate_up_proj.weight:F32:3x64x64",
          "is square, and with fan_in_fan_out nothing tells"},
