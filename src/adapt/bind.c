@@ -67,7 +67,7 @@ bool adapter_resolve(const struct model *m, const char *name, struct param_targe
 bool adapter_set_aside(struct adapter_binder *b, const struct param_target *t)
 {
     for (int i = 0; i < t->n; i++)
-        if (adapter_is_loaded(&t->segment[i]))
+        if (adapter_is_loaded(&t->segment[i]) || adapter_is_absent(b, t->segment[i].param))
             return false;
     b->b->n_aside++;
     return true;

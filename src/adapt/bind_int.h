@@ -47,6 +47,12 @@ bool adapter_set_aside(struct adapter_binder *b, const struct param_target *t);
 void adapter_bind_replaced(struct adapter_binder *b, const struct adapter_param *p);
 void adapter_bind_copy(struct adapter_binder *b, const struct adapter_param *p);
 
+/* Whether files may be without the parameter, and these are. */
+static inline bool adapter_is_absent(const struct adapter_binder *b, const struct param *p)
+{
+    return p->optional && !p->bytes && p->layer >= b->m->lo && p->layer < b->m->hi;
+}
+
 /* Whether the segment's parameter is bound: layers that the model did not load are not. */
 static inline bool adapter_is_loaded(const struct param_segment *s)
 {

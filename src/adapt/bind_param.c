@@ -54,6 +54,10 @@ static bool has_shape(struct adapter_binder *b, const struct tensor_view *t, con
         skip = 0;
         n_dim = p->n_dim;
     }
+    if (adapter_is_absent(b, p)) {
+        refuse(b, t, ERR_MISFIT, "replaces a parameter that the model's files are without");
+        return false;
+    }
     bool fits = p->role == ROLE_VECTOR ? param_vector_fits(p, t) : t->n_dim == n_dim;
     for (int i = 0; p->role != ROLE_VECTOR && fits && i < n_dim; i++)
         fits = t->shape[i] == need[skip + i];

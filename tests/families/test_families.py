@@ -106,6 +106,13 @@ def test_what_mlx_leaves_out(family):
         mlxcel_ok(*command, "-o", out, "--force")
         assert {name for name in tensors(out) if not name.endswith((".scales", ".biases"))} == set(kept)
         family.exact(out)
+    shutil.rmtree(adapter)
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text('{"fine_tune_type": "full", "num_layers": -1}')
+    corrections = {name: t for name, t in tensors(family.mlx).items() if name not in kept}
+    familylib.write_safetensors(adapter / "adapters.safetensors", corrections)
+    said = fault("logits", "-m", model, "--tokens", "1", "--lora", adapter, "-o", family.work / "logits")
+    assert "that the model's files are without" in said
     mlxcel_ok("quantize", "-m", model, "--group-size", "32", "-o", out, "--force")
     mlxcel_ok("dequantize", "-m", out, "-o", family.work / "wide")
     assert tensors(family.work / "wide").keys() == kept.keys()
