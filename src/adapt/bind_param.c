@@ -243,9 +243,10 @@ static void turn(const struct adapter_binder *b, struct param_target *t, struct 
     t->segment = s;
 }
 
-static void bind_weight(struct adapter_binder *b, const struct adapter_param *p, struct param_target *t)
+static void bind_weight(struct adapter_binder *b, const struct adapter_param *p, const struct param_target *as_named)
 {
     struct param_segment turned;
+    struct param_target  as_saved = *as_named, *t = &as_saved;
     turn(b, t, &turned);
     for (int k = 0; k < t->n; k++)
         if (adapter_is_loaded(&t->segment[k]) && refuse_storage(b, p->tensor, &t->segment[k]))
@@ -264,7 +265,7 @@ static void bind_weight(struct adapter_binder *b, const struct adapter_param *p,
     }
 }
 
-static void bind_bias(struct adapter_binder *b, const struct adapter_param *p, struct param_target *t)
+static void bind_bias(struct adapter_binder *b, const struct adapter_param *p, const struct param_target *t)
 {
     const struct param *row = bias_row(b->m, t->segment);
     if (!row)
