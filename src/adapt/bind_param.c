@@ -284,21 +284,13 @@ static bool is_bare(const struct model *m, const char *name, struct param_target
     return adapter_resolve(m, name, t) && !*t->segment->param->suffix;
 }
 
-/* Whether the files may be without the parameter, and are; the layer is there. */
-static bool is_absent(const struct model *m, const struct param *p)
-{
-    return p->optional && !p->bytes && p->layer >= m->lo && p->layer < m->hi;
-}
-
 void adapter_bind_replaced(struct adapter_binder *b, const struct adapter_param *p)
 {
     struct param_target t;
     char                module[512];
     bool                bias = false;
     if (is_bare(b->m, p->name, &t)) {
-        if (is_absent(b->m, t.segment->param))
-            refuse(b, p->tensor, ERR_UNSUPPORTED, "replaces a tensor that the model's files are without");
-        else if (!adapter_set_aside(b, &t))
+        if (!adapter_set_aside(b, &t))
             bind_weight(b, p, &t);
         return;
     }
