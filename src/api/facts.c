@@ -46,6 +46,8 @@ static json_t *describe(struct model *m, json_t *warnings)
         int64_t             count = param_elements(p);
         const struct quant *q = &p->source.quant;
         const char         *mode = q->mode == QUANT_NONE ? dtype_name(p->source.dtype) : quant_text(q, text);
+        if (!p->bytes) /* files may be without it */
+            continue;
         json_object_set_new(modes, mode, json_integer(json_integer_value(json_object_get(modes, mode)) + count));
         json_array_append_new(tensors, json_pack("{s:s, s:o, s:s, s:s*, s:I}", "name", p->name, "shape", shape_of(p),
                                                  "stored_as", mode, "stored_in", layout_text(p, place) ? place : NULL,

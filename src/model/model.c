@@ -155,8 +155,6 @@ static int declare_all(struct model *m, const struct model_options *o, int elem_
     err = params_finish(&m->params, e);
     if (err)
         return err;
-    for (size_t i = 0; i < m->params.n; i++)
-        m->n_parameter += param_elements(&m->params.v[i]);
     limit_widths(m);
     return make_ropes(m, e);
 }
@@ -206,6 +204,15 @@ static bool has_head(const struct model *m)
     return layout_find(&m->desc, m->checkpoint, name);
 }
 
+/* All that the model has, but for what files may be without, and these are. */
+static void count_parameters(struct model *m)
+{
+    for (size_t i = 0; i < m->params.n; i++) {
+        const struct param *p = &m->params.v[i];
+        m->n_parameter += p->optional && !p->bytes ? 0 : param_elements(p);
+    }
+}
+
 /* Declares the table and binds it: all that can be checked without reading a weight. */
 static int open_model(struct model *m, const char *dir, model_describe *describe, const struct model_options *o,
                       struct error *e)
@@ -219,6 +226,7 @@ static int open_model(struct model *m, const char *dir, model_describe *describe
         err = declare_all(m, o, m->backend ? m->backend->kv_elem_size : 2, e);
         if (!err)
             params_bind(&m->params, &m->desc, m->checkpoint, m->lo, m->hi, &f);
+        count_parameters(m);
     }
     if (!err)
         err = faults_report(&f, e);

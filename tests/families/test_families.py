@@ -101,6 +101,9 @@ def test_what_mlx_leaves_out(family):
     shutil.copy(family.mlx / "config.json", model)
     familylib.write_safetensors(model / "model.safetensors", kept)
     draw_adapter(model, adapter)
+    facts = json.loads(mlxcel_ok("describe", "-m", model, "--json"))
+    assert {t["name"] + ".weight" for t in facts["tensors"]} == set(kept) and list(facts["modes"]) == ["BF16"]
+    assert facts["parameters"] == facts["modes"]["BF16"]
     for command in (("convert", model), ("quantize", "-m", model, "--group-size", "32"),
                     ("fuse", "-m", model, "--adapter", adapter)):
         mlxcel_ok(*command, "-o", out, "--force")
