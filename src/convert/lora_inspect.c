@@ -161,20 +161,17 @@ static void put_modules(json_t *facts, const struct adapter_file *f)
 static json_t *facts_of(const struct adapter_file *f)
 {
     int64_t n = 0;
-    json_t *replaced = json_array(), *warnings = json_array();
+    json_t *replaced = json_array();
     for (size_t i = 0; f->tensors && i < checkpoint_count(f->tensors); i++)
         n += tensor_view_elements(checkpoint_at(f->tensors, i));
     for (size_t i = 0; i < f->n_replace; i++)
         json_array_append_new(replaced, json_string(f->replace[i].name));
-    for (size_t i = 0; i < f->n_warning; i++)
-        json_array_append_new(warnings, json_string(f->warning[i]));
     json_t *path = json_string(f->path); /* NULL: not UTF-8 */
-    json_t *facts =
-        json_pack("{s:o, s:s, s:s, s:o, s:I, s:I, s:I, s:o, s:o, s:n}", "path", path ? path : json_null(), "format",
-                  adapter_format_name(f->format), "kind", adapter_kind_name(f->kind), "base_model",
-                  f->base ? json_string(f->base) : json_null(), "modules", (json_int_t)f->n_module, "parameters",
-                  (json_int_t)n, "bytes", (json_int_t)(f->tensors ? checkpoint_bytes(f->tensors) : 0), "replaced",
-                  replaced, "warnings", warnings, "faults");
+    json_t *facts = json_pack(
+        "{s:o, s:s, s:s, s:o, s:I, s:I, s:I, s:o, s:n}", "path", path ? path : json_null(), "format",
+        adapter_format_name(f->format), "kind", adapter_kind_name(f->kind), "base_model",
+        f->base ? json_string(f->base) : json_null(), "modules", (json_int_t)f->n_module, "parameters", (json_int_t)n,
+        "bytes", (json_int_t)(f->tensors ? checkpoint_bytes(f->tensors) : 0), "replaced", replaced, "faults");
     if (facts) {
         put_targets(facts, f);
         put_modules(facts, f);
@@ -220,6 +217,14 @@ static int put_fit(json_t *facts, struct adapter_file *f, const char *dir, struc
     return err;
 }
 
+static void put_warnings(json_t *facts, const struct adapter_file *f)
+{
+    json_t *warnings = json_array();
+    for (size_t i = 0; i < f->n_warning; i++)
+        json_array_append_new(warnings, json_string(f->warning[i]));
+    json_object_set_new(facts, "warnings", warnings);
+}
+
 int lora_inspect(const char *path, const char *model, json_t **out, struct error *e)
 {
     struct adapter_file *f = NULL;
@@ -231,6 +236,8 @@ int lora_inspect(const char *path, const char *model, json_t **out, struct error
         err = error_nomem(e, "the adapter's facts");
     if (!err && *out && model && !faults.n)
         err = put_fit(*out, f, model, &faults, e);
+    if (!err && *out) /* binding may have added some */
+        put_warnings(*out, f);
     if (!err && faults_report(&faults, &fault)) {
         err = fault.code;
         json_object_set_new(*out, "faults", json_string(fault.msg));

@@ -204,6 +204,8 @@ def test_inspect(tmp_path):
     assert facts["bytes"] == sum(len(t[2]) for t in file.values())
     assert facts["parameters"] == sum(math.prod(t[1]) for t in file.values())
     assert inspect(LORA / "mlx/full")["kind"] == "full" and "model.norm.weight" in inspect(LORA / "mlx/full")["replaced"]
+    tied = LORA / "peft/embed-tied"
+    assert inspect(tied)["warnings"] == [] and "tied" in inspect(tied, "-m", base_of(tied))["warnings"][0]
     text = mlxcel_ok("lora", "inspect", LORA / "mlx/full")
     assert "replaces    model.norm.weight" in text and not {"rank", "scale", "targets"} & set(text.split())
 
