@@ -128,7 +128,7 @@ static int alias_order(const void *x, const void *y)
     int                 d = strcmp(a->name, b->name);
     if (!d)
         d = a->segment.from < b->segment.from ? -1 : a->segment.from > b->segment.from;
-    return d ? d : a->segment.weight < b->segment.weight ? -1 : a->segment.weight > b->segment.weight;
+    return d ? d : a->segment.weight->index - b->segment.weight->index;
 }
 
 /* Several rules can make one name of a row: "transformer.h.*c_attn" and "transformer.*". */
