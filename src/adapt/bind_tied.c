@@ -25,7 +25,7 @@ void adapter_part_tied(struct adapter_binder *b)
         if (p->scale != head->scale || !same_matrix(&p->a, &head->a) || !same_matrix(&p->b, &head->b))
             p->uses = WEIGHT_EMBED;
         else
-            memmove(head, head + 1, (size_t)(v + b->b->n_pair-- - head - 1) * sizeof *v);
+            memmove(head, head + 1, (size_t)(v + --b->b->n_pair - head) * sizeof *v);
     }
 }
 

@@ -10,7 +10,6 @@ static const struct layout_rule moe_layout[] = {
     {0},
 };
 
-
 static void names(struct model_desc *m)
 {
     m->name[NAME_NORM] = "model.embedding_norm";
