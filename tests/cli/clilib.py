@@ -2,6 +2,7 @@
 import os
 import re
 import subprocess
+import sys
 import time
 
 from testlib import PROGRAM, mlxcel
@@ -27,6 +28,16 @@ def usage(command, *args, **kwargs):
     tail = f" see mlxcel {command} --help"
     assert text.endswith(tail), text
     return text[:-len(tail)].rstrip(";")
+
+
+def peak_memory(*args):
+    """kB that the program was resident with at most. Linux counts what a process was before exec as well: it is started by
+    a small one."""
+    start = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); " \
+            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    r = subprocess.run([sys.executable, "-I", "-S", "-c", start, PROGRAM, *map(str, args)], stdout=subprocess.PIPE,
+                       timeout=60, check=True)
+    return int(r.stdout)
 
 
 def stop(args, sig, folder):
