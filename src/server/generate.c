@@ -196,11 +196,11 @@ static int start(struct http *h, struct reply *r, json_t *body, struct error *e)
                   : prompts_read(&p, json_object_get(body, "prompt"), r->params.parse_special, s->model, e);
     if (!err)
         err = make_choices(r, p.n, e);
-    while (!err) {
+    while (!err) { /* again where an adapter is unloaded between its choice and the start */
         err = r->n_choice > 1 ? lora_pin(s, &r->params, e) : 0;
         if (!err)
             err = job_start(&r->job, s, &r->params, (const int32_t *const *)p.ids, p.n_ids, p.n, http_socket(h), e);
-        if (err != ERR_INVALID || !lora_choice_is_stale(s, &r->params))
+        if (err != ERR_INVALID || !lora_forget_stale(s, &r->params))
             break;
         err = lora_choose_model(s, body, &r->params, e);
     }

@@ -57,7 +57,8 @@ static size_t place_of(const struct mlxcel_lora_info *list, size_t n, const char
     return i;
 }
 
-/* Names of adapters that were unloaded: a request for one must not be answered by the base. */
+/* Names of adapters that were unloaded: as long as none is loaded by such a name, a request for it must not be answered by
+ * the base. */
 static bool is_gone(struct server *s, const char *name)
 {
     pthread_mutex_lock(&s->gone_lock);
@@ -66,13 +67,10 @@ static bool is_gone(struct server *s, const char *name)
     return gone;
 }
 
-static void set_gone(struct server *s, const char *name, bool gone)
+static void set_gone(struct server *s, const char *name)
 {
     pthread_mutex_lock(&s->gone_lock);
-    if (gone)
-        json_object_set_new(s->gone, name, json_true());
-    else
-        json_object_del(s->gone, name);
+    json_object_set_new(s->gone, name, json_true());
     pthread_mutex_unlock(&s->gone_lock);
 }
 
@@ -140,7 +138,7 @@ static bool is_loaded(const struct mlxcel_lora_info *list, size_t n, int id)
     return false;
 }
 
-bool lora_choice_is_stale(struct server *s, struct request_params *p)
+bool lora_forget_stale(struct server *s, struct request_params *p)
 {
     struct mlxcel_lora_info *list = NULL;
     size_t                   n = 0, there = 0;
@@ -310,8 +308,6 @@ static int load_adapter(struct server *s, const json_t *body, const char *name, 
         if (strcmp(e->param, "lora_name") != 0)
             snprintf(e->param, sizeof e->param, "lora_path");
     }
-    if (!err)
-        set_gone(s, name, false);
     return err;
 }
 
@@ -330,11 +326,9 @@ static int unload_adapter(struct server *s, const json_t *body, const char *name
     if (i == n)
         err = error_set(e, ERR_NOT_FOUND, "lora_name", "The lora adapter '%s' cannot be found.", name);
     else {
-        set_gone(s, name, true); /* before it is, so that no request for it can slip through to the base */
-        if (mlxcel_lora_unload(s->model, list[i].id, &why)) {
-            set_gone(s, name, why.code == MLXCEL_ENOTFOUND);
+        set_gone(s, name); /* before it is, so that no request for it can slip through to the base */
+        if (mlxcel_lora_unload(s->model, list[i].id, &why))
             err = error_import(e, &why);
-        }
     }
     mlxcel_free(list);
     return err;

@@ -20,8 +20,8 @@ int lora_choose_model(struct server *s, const json_t *body, struct request_param
 /* Holds on to the default scales of this moment, for all answers to a request that chooses nothing. */
 int lora_pin(struct server *s, struct request_params *p, struct error *e);
 
-/* Whether an adapter that those two found has been unloaded since; then all is forgotten, to choose again. */
-bool lora_choice_is_stale(struct server *s, struct request_params *p);
+/* Forgets what those two found, so that it can be chosen again, if one of it has been unloaded since; false: none has. */
+bool lora_forget_stale(struct server *s, struct request_params *p);
 
 /* The entries of /v1/models for all adapters are appended to `models`; of one, NULL when there is none of that name. */
 void    lora_append_models(struct server *s, json_t *models);

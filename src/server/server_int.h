@@ -20,7 +20,7 @@ struct server {
     struct mlxcel_info    info;
     struct mlxcel_error   load_error; /* set before state becomes FAILED */
     int64_t               started;    /* unix time */
-    json_t               *gone;       /* object with the names of adapters that were unloaded */
+    json_t               *gone;       /* object with the names of adapters that were unloaded, once at least */
     pthread_mutex_t       gone_lock;
     atomic_bool           stopping;   /* no new requests */
     atomic_bool           cancelling; /* running ones must end now */
