@@ -87,7 +87,7 @@ KCHECK_OBJ := $(call obj,$(wildcard tests/kernel/*.c))
 SHARED_OBJ := $(filter-out $(B)/%,$(LIB_OBJ) $(KCHECK_OBJ) $(call obj,$(patsubst $(B)/%,%.c,$(TESTS) $(CHECKERS))))
 
 .PHONY: all shared help setup demo programs objects python check check-now check-build check-threads check-emulated emulated neon fuzz fuzz-run \
-        text-fuzz lora-fuzz family-fuzz lint tidy layers format bench bench-all bench-lora bench-text bench-templates docs install clean
+        text-fuzz lora-fuzz family-fuzz lint tidy layers format bench bench-compare bench-lora bench-text bench-templates docs install clean
 all: $(LIB) $(BIN) $(if $(filter release,$(VARIANT)),build/mlxcel)
 
 help: ; @sed -n 's/^## //p' Makefile
@@ -241,10 +241,10 @@ demo:
 	@tools/get-default-model
 	build/mlxcel run --temp 0 -n 100 -p "$(DEMO_PROMPT)"
 
-## make bench bench-all   beside llama.cpp on the default model: quick, or all tables (idle machine; builds the peer once); ARGS='--help'
+## make bench bench-compare   beside llama.cpp on the default model: all tables, or quick (idle machine; builds the peer once); ARGS='--help'
 ## make bench-lora   what adapters cost
-bench bench-all bench-lora: all $(KCHECK)
-	@bench/$(or $(patsubst bench-%,%,$(filter bench-%,$@)),compare) $(ARGS)
+bench bench-compare bench-lora: all $(KCHECK)
+	@bench/$(or $(patsubst bench-%,%,$(filter bench-%,$@)),all) $(ARGS)
 
 ## make bench-text bench-templates   the same for tokenizers (Hugging Face's) and chat templates (jinja2); ARGS='--help'
 bench-text bench-templates: bench-%: $(B)/bench/%_ours build/venv-text/.done

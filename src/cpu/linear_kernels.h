@@ -151,9 +151,9 @@ VEC_INLINE vi dot_start(const int kind, const int32_t *sum, int part)
 }
 
 /* R rows by 16 outputs: adds the dots of a part of a block to dot[]. The codes stand as `stored`: their own kind, or
- * OPERANDS. x: the block of the first row. */
+ * OPERANDS. x: the block of the first row; the others follow at `step`. */
 VEC_INLINE void dot_part(const int R, const int kind, const int stored, const int part, const unsigned char *codes,
-                         const struct qblock *x, vi dot[])
+                         const struct qblock *x, int64_t step, vi dot[])
 {
     const int n = LINEAR_QUADS / PARTS(kind), j0 = part * n;
 #if defined(VEC_DOT)
@@ -162,7 +162,7 @@ VEC_INLINE void dot_part(const int R, const int kind, const int stored, const in
         vi w = take(stored, codes, j);
         VEC_UNROLL
         for (int r = 0; r < R; r++) {
-            vi v = quad(x[r].q + 4 * j);
+            vi v = quad(x[r * step].q + 4 * j);
             dot[r] = kind == 8 ? vi_dot_bytes(dot[r], w, v) : vi_dot(dot[r], w, v);
         }
     }
@@ -177,7 +177,7 @@ VEC_INLINE void dot_part(const int R, const int kind, const int stored, const in
         vi w = take(stored, codes, j);
         VEC_UNROLL
         for (int r = 0; r < R; r++) {
-            vi v = quad(x[r].q + 4 * j);
+            vi v = quad(x[r * step].q + 4 * j);
             if (span == 0) {
                 dot[r] = vi_dot_bytes(dot[r], w, v);
                 continue;
@@ -247,7 +247,7 @@ VEC_INLINE void gemm_chains(const int R, const int kind, const int terms, int64_
                     VEC_UNROLL
                     for (int r = 0; r < R; r++)
                         dot[r] = dot_start(kind, x[r].sum, part);
-                    dot_part(R, kind, OPERANDS, part, codes, x, dot);
+                    dot_part(R, kind, OPERANDS, part, codes, x, 1, dot);
                     VEC_UNROLL
                     for (int r = 0; r < R; r++)
                         acc[r] = chain(dot[r], x[r].sx, vf_load(scale + part * LINEAR_TILE), acc[r]);
@@ -343,6 +343,33 @@ static void gemm(const struct packed *p, const struct panel *panel, int64_t b0, 
     }
 }
 
+/* A block of R rows. The two terms of a single row are as two rows. */
+VEC_INLINE void stream_block(const int R, const int kind, const int terms, const unsigned char *codes,
+                             const struct qblock *x, int64_t group, const vf scale[], vf bias, vf acc[], vf acc_bias[])
+{
+    const int parts = PARTS(kind), together = R == 1 ? terms : 1, n = R * together;
+    VEC_UNROLL
+    for (int t = 0; t < terms; t += together, x += group) {
+        const int64_t step = R == 1 ? group : 1;
+        vi            dot[2][AFFINE_ROWS];
+        VEC_UNROLL
+        for (int part = 0; part < parts; part++) {
+            VEC_UNROLL
+            for (int i = 0; i < n; i++)
+                dot[part][i] = dot_start(kind, x[i * step].sum, part);
+            dot_part(n, kind, kind, part, codes, x, step, dot[part]);
+        }
+        VEC_UNROLL
+        for (int i = 0; i < n; i++) {
+            VEC_UNROLL
+            for (int part = 0; part < parts; part++)
+                acc[i % R] = chain(dot[part][i], x[i * step].sx, scale[part], acc[i % R]);
+            if (!IS_E2M1(kind))
+                acc_bias[i % R] = chain_bias(x + i * step, bias, acc_bias[i % R]);
+        }
+    }
+}
+
 /* R rows of a tile, whose codes are taken as they stand in it. */
 VEC_INLINE void stream_rows(const int R, const int kind, const int terms, const struct packed *p,
                             const unsigned char *tile, const struct acts *a, int64_t row, int64_t r0,
@@ -362,25 +389,8 @@ VEC_INLINE void stream_rows(const int R, const int kind, const int terms, const 
         bias = IS_E2M1(kind) ? scale[0] : widen(p->dtype, s + row16_size(p->dtype));
         for (; tile < s; tile += STORED(kind) * LINEAR_QUAD_BYTES) {
             ask_ahead(kind, tile);
-            VEC_UNROLL
-            for (int t = 0; t < terms; t++, x += group) {
-                VEC_UNROLL
-                for (int part = 0; part < parts; part++) {
-                    vi dot[AFFINE_ROWS];
-                    VEC_UNROLL
-                    for (int r = 0; r < R; r++)
-                        dot[r] = dot_start(kind, x[r].sum, part);
-                    dot_part(R, kind, kind, part, tile, x, dot);
-                    VEC_UNROLL
-                    for (int r = 0; r < R; r++)
-                        acc[r] = chain(dot[r], x[r].sx, scale[part], acc[r]);
-                }
-                if (IS_E2M1(kind))
-                    continue;
-                VEC_UNROLL
-                for (int r = 0; r < R; r++)
-                    acc_bias[r] = chain_bias(x + r, bias, acc_bias[r]);
-            }
+            stream_block(R, kind, terms, tile, x, group, scale, bias, acc, acc_bias);
+            x += terms * group;
         }
     }
     VEC_UNROLL
