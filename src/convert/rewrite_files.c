@@ -168,13 +168,16 @@ static int put_quantization(const struct rewrite *r, struct buf *out, struct err
 
 int rewrite_config(const struct rewrite *r, const struct dir_out *out, struct error *e)
 {
-    struct buf in, text;
-    char       path[PATH_MAX];
-    int        err;
+    struct buf     in, text;
+    struct config *parsed = NULL;
+    char           path[PATH_MAX];
+    int            err;
     buf_init(&in, CONFIG_MAX);
     buf_init(&text, 2 * CONFIG_MAX);
     snprintf(path, sizeof path, "%s/config.json", r->dir);
     err = file_read(&in, path, e);
+    if (!err)
+        err = config_parse(&parsed, buf_str(&in), path, e); /* what is there now */
     if (!err) {
         struct str  whole = buf_str(&in);
         const char *brace = memchr(whole.p, '{', whole.n);
@@ -192,6 +195,7 @@ int rewrite_config(const struct rewrite *r, const struct dir_out *out, struct er
     }
     if (!err)
         err = text.failed ? error_nomem(e, "config.json") : dir_out_write(out, "config.json", text.p, text.n, e);
+    config_free(parsed);
     buf_deinit(&in);
     buf_deinit(&text);
     return err;

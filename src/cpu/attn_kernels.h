@@ -43,11 +43,12 @@ VEC_INLINE vf load_elem_part(const void *p, int64_t i, int elem_size, int n)
                             : vf_load_part((const float *)p + i, n);
 }
 
-/* Asks for W vectors of elements from p on. */
-VEC_INLINE void ask(const char *p, int elem_size, int W)
+/* Asks for W vectors of elements from address p on. */
+VEC_INLINE void ask(uintptr_t p, int elem_size, int W)
 {
     const int vectors = 64 / (VEC_LANES * elem_size); /* in a cache line */
-    UNROLL for (int w = 0; w < W; w += vectors) __builtin_prefetch(p + w * VEC_LANES * elem_size);
+    UNROLL for (int w = 0; w < W; w += vectors)
+        __builtin_prefetch((const void *)(p + (uintptr_t)(w * VEC_LANES * elem_size)));
 }
 
 /* Scores of rows [r0, r0 + R) with W vectors of keys from j on. */
@@ -56,12 +57,12 @@ VEC_INLINE void scores_chunk(const struct attn_block *b, int r0, const void *k, 
     int64_t      dim = b->head_dim;
     const float *q = b->q + r0 * dim, *end = q + dim;
     const char  *key = (const char *)k + j * elem_size;
-    ptrdiff_t    next = (const char *)b->next_k - (const char *)k;
+    uintptr_t    next = (uintptr_t)b->next_k - (uintptr_t)k;
     vf           scale = vf_set1(b->scale), acc[TILE_R][4];
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++) acc[r][w] = vf_set1(0);
     for (; q < end; q++, key += KV_TILE * elem_size) {
         if (elem_size < 4)
-            ask(key + next, elem_size, W);
+            ask((uintptr_t)key + next, elem_size, W);
         UNROLL for (int w = 0; w < W; w++)
         {
             vf x = load_elem(key, w * VEC_LANES, elem_size);
@@ -105,13 +106,14 @@ VEC_INLINE void values_chunk(const struct attn_block *b, int r0, const void *v, 
     float       *o = b->o + (int64_t)r0 * dim + f;
     const float *p = b->s + r0 * KV_TILE + lo, *end = p + (hi - lo);
     const char  *val = (const char *)v + (lo * b->v_stride + f) * elem_size;
-    ptrdiff_t    next = (const char *)b->next_v - (const char *)v, stride = b->v_stride * elem_size;
+    uintptr_t    next = (uintptr_t)b->next_v - (uintptr_t)v;
+    int64_t      stride = b->v_stride * elem_size;
     vf           acc[TILE_R][4];
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++) acc[r][w] =
         part < VEC_LANES ? vf_load_part(o + r * dim, part) : vf_load(o + r * dim + w * VEC_LANES);
     for (; p < end; p++, val += stride) {
         if (elem_size < 4)
-            ask(val + next, elem_size, W);
+            ask((uintptr_t)val + next, elem_size, W);
         UNROLL for (int w = 0; w < W; w++)
         {
             vf x =

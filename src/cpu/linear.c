@@ -200,7 +200,8 @@ static void float_rows(const struct linear_job *j, const struct packed *p, const
     }
 }
 
-/* A tile of integer codes for rows row .. row + n - 1. */
+/* A tile of integer codes for rows row .. row + n - 1, the first of which begins a group: adapters, whose runs of rows begin
+ * anywhere, replace dense weights only. */
 static void integer_rows(const struct linear_job *j, const struct packed *p, const unsigned char *data, int64_t row,
                          int64_t n, struct scratch *s, struct tile_out *out)
 {

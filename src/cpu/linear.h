@@ -52,8 +52,7 @@
 #define LINEAR_PANEL_K 256     /* inputs of a dense tile that are used for all rows together: 16 KB as float32 */
 #define LINEAR_PANEL_PAIRS 128 /* pairs of inputs of bf16 tiles that are used for all rows together: 32 KB of 4 tiles */
 #define LINEAR_ROWS 128        /* most rows that share an unpacked tile */
-#define LINEAR_STREAM 16       /* most rows that use a tile without a panel: in the cache a panel pays from 8 to 20 rows on,
-                                * but memory waits while it is made */
+#define LINEAR_STREAM 16       /* most rows without a panel: it pays from 8 to 20 on, but memory waits meanwhile */
 #define LINEAR_GEMV_TILES 4    /* most tiles that are computed side by side: dense for one row, bf16 always */
 
 enum linear_form { LINEAR_DENSE, LINEAR_AFFINE, LINEAR_E2M1, LINEAR_BF16 };
