@@ -176,46 +176,33 @@ VEC_INLINE vf keep_keys(const struct attn_block *b, int i, int w, vf x, vf fill)
     return vf_keep(x, b->lo[i] - w * VEC_LANES, b->hi[i] - w * VEC_LANES, fill);
 }
 
-static bool whole_row(const struct attn_block *b, int i)
-{
-    return b->lo[i] == 0 && b->hi[i] == KV_TILE;
-}
-
-/* Moves the maximum of row i up to its scores; returns what its sum and output must be multiplied by. Whole: all keys of
- * the tile are the row's. */
-VEC_INLINE float max_row(const struct attn_block *b, int i, bool whole)
-{
-    const float *s = b->s + i * KV_TILE;
-    vf           max = vf_set1(b->m[i]), none = vf_set1(-FLT_MAX);
-    UNROLL for (int w = 0; w < TILE_VECTORS; w++)
-    {
-        if (!whole && !has_keys(b, i, w))
-            continue;
-        vf x = vf_load(s + w * VEC_LANES);
-        max = vf_max(max, whole ? x : keep_keys(b, i, w, x, none));
-    }
-    float m = vf_max_lane(max), moved = b->m[i] - m;
-    b->m[i] = m;
-    return moved == 0 ? 1 : math_exp(moved);
-}
-
-/* The weights of row i from its scores and maximum; its sum and output times a. */
-VEC_INLINE void weights_row(const struct attn_block *b, int i, bool whole, float a)
+/* The weights of row i from its scores; rescales its sum and output to the new maximum. Whole: all keys of the tile are
+ * the row's. */
+VEC_INLINE void softmax_row(const struct attn_block *b, int i, bool whole)
 {
     float *s = b->s + i * KV_TILE, *o = b->o + (int64_t)i * b->v_dim;
-    vf     max = vf_set1(b->m[i]), zero = vf_set1(0), p[TILE_VECTORS];
+    vf     max = vf_set1(b->m[i]), none = vf_set1(-FLT_MAX), zero = vf_set1(0), p[TILE_VECTORS];
     int    f = 0;
     UNROLL for (int w = 0; w < TILE_VECTORS; w++)
     {
         p[w] = zero;
         if (!whole && !has_keys(b, i, w))
             continue;
-        p[w] = vf_exp(vf_sub(vf_load(s + w * VEC_LANES), max));
+        p[w] = vf_load(s + w * VEC_LANES);
+        max = vf_max(max, whole ? p[w] : keep_keys(b, i, w, p[w], none));
+    }
+    float m = vf_max_lane(max), moved = b->m[i] - m, a = moved == 0 ? 1 : math_exp(moved);
+    UNROLL for (int w = 0; w < TILE_VECTORS; w++)
+    {
+        if (!whole && !has_keys(b, i, w))
+            continue;
+        p[w] = vf_exp(vf_sub(p[w], vf_set1(m)));
         if (!whole)
             p[w] = keep_keys(b, i, w, p[w], zero);
         vf_store(s + w * VEC_LANES, b->v_scale ? vf_mul(p[w], vf_load(b->v_scale + w * VEC_LANES)) : p[w]);
     }
     b->l[i] = fmaf(b->l[i], a, vf_sum(vf_add(vf_add(p[0], p[1]), vf_add(p[2], p[3]))));
+    b->m[i] = m;
     if (a == 1)
         return;
     for (; f + VEC_LANES <= b->v_dim; f += VEC_LANES)
@@ -235,27 +222,15 @@ static void softcap_row(const struct attn_block *b, int i)
     }
 }
 
-/* A few rows at a time: the maxima of several rows are found at once, while each by itself is a long chain. */
 static void softmax(const struct attn_block *b)
 {
-    enum { ROWS = 8 };
-    for (int i0 = 0; i0 < b->n; i0 += ROWS) {
-        int   end = i0 + ROWS < b->n ? i0 + ROWS : b->n;
-        float a[ROWS];
-        for (int i = i0; i < end; i++) {
-            if (b->softcap > 0)
-                softcap_row(b, i);
-            if (whole_row(b, i))
-                a[i - i0] = max_row(b, i, true);
-            else if (b->lo[i] < b->hi[i])
-                a[i - i0] = max_row(b, i, false);
-        }
-        for (int i = i0; i < end; i++) {
-            if (whole_row(b, i))
-                weights_row(b, i, true, a[i - i0]);
-            else if (b->lo[i] < b->hi[i])
-                weights_row(b, i, false, a[i - i0]);
-        }
+    for (int i = 0; i < b->n; i++) {
+        if (b->softcap > 0)
+            softcap_row(b, i);
+        if (b->lo[i] == 0 && b->hi[i] == KV_TILE)
+            softmax_row(b, i, true);
+        else if (b->lo[i] < b->hi[i])
+            softmax_row(b, i, false);
     }
 }
 

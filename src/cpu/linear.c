@@ -170,7 +170,7 @@ static void one_row(const struct linear_job *j, int k, const struct packed *p, i
 {
     const struct linear_fns *f = j->cpu->linear;
     const unsigned char     *data = packed_tile(p, tile);
-    if (p->form == LINEAR_AFFINE || p->form == LINEAR_E2M1) {
+    if (packed_is_integer(p)) {
         for (int t = 0; t < n_tile; t++, data += p->tile_size) {
             struct tile_out out = out_of(j, k, tile + t, 0);
             f->stream(p, data, &j->acts, record, 1, &out);
@@ -221,10 +221,9 @@ static void integer_rows(const struct linear_job *j, const struct packed *p, con
 static void many_rows(const struct linear_job *j, int k, const struct packed *p, int64_t tile, int n_tile, int64_t row,
                       int64_t n, struct scratch *s)
 {
-    bool integer = p->form == LINEAR_AFFINE || p->form == LINEAR_E2M1;
-    int  together = p->form == LINEAR_BF16 ? n_tile : 1;
+    int together = p->form == LINEAR_BF16 ? n_tile : 1;
     for (int64_t t = tile; t < tile + n_tile; t += together) {
-        if (integer) {
+        if (packed_is_integer(p)) {
             struct tile_out out = out_of(j, k, t, row);
             integer_rows(j, p, packed_tile(p, t), row, n, s, &out);
             continue;
@@ -344,7 +343,7 @@ int64_t linear_chunk(int64_t bytes)
 int64_t linear_demand(struct linear_job *j, int k, const struct weight *w)
 {
     const struct packed *p = packed_of(w);
-    j->quantize |= p->form == LINEAR_AFFINE || p->form == LINEAR_E2M1;
+    j->quantize |= packed_is_integer(p);
     j->round |= p->form == LINEAR_BF16;
     j->side[k] = MIN(j->side[k], side_by_side(j, p));
     return p->form == LINEAR_DENSE ? 4 : p->form == LINEAR_BF16 ? 2 : 1;

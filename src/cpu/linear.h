@@ -73,6 +73,12 @@ static inline const unsigned char *packed_tile(const struct packed *p, int64_t t
     return p->data + (size_t)tile * p->tile_size;
 }
 
+/* Whether products are made of integer codes and quantized rows. */
+static inline bool packed_is_integer(const struct packed *p)
+{
+    return p->form == LINEAR_AFFINE || p->form == LINEAR_E2M1;
+}
+
 /* Blocks of a row. The last may be half a block where nvfp4 has groups of 16; what is missing counts as zeros. */
 static inline int64_t linear_blocks(int64_t n_in)
 {

@@ -269,7 +269,7 @@ void linear_tile_pack(const struct packed *p, const struct weight *w, int64_t t,
 {
     size_t row = 0;
     scratch_row(p->n_in, &row);
-    if (p->form == LINEAR_AFFINE || p->form == LINEAR_E2M1) {
+    if (packed_is_integer(p)) {
         pack_codes(p, w, t, scratch, row, tile);
         pack_scales(p, w, t, tile);
     } else if (p->dtype == DTYPE_F8_E4M3) {
